@@ -1,0 +1,62 @@
+# One source for every ISA: a *_cpu.c that includes "cpu/simd.h" (or another header called *_simd.h) is compiled once for each
+# ISA of NBX_ISAS. The compiler is told NBX_ISA_SUFFIX, which kernels join to their names, and NBX_ISA_LEVEL (0, 1, 2), which
+# simd.h looks at. A file called *_cpu_<isa>.c is compiled for that ISA alone. The whole project is told what there is by
+# NBX_HAVE_ISA_BASELINE, NBX_HAVE_ISA_AVX2, NBX_HAVE_ISA_AVX512. A file that starts to include simd.h is seen on the next
+# run of cmake.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+    set(NBX_ISAS "baseline;avx2;avx512" CACHE STRING "ISAs to compile kernels for: baseline;avx2;avx512")
+else()
+    set(NBX_ISAS "baseline" CACHE STRING "ISAs to compile kernels for")
+endif()
+
+set(NBX_ISA_LEVEL_baseline 0)
+set(NBX_ISA_LEVEL_avx2 1)
+set(NBX_ISA_LEVEL_avx512 2)
+set(NBX_ISA_FLAGS_baseline "")
+set(NBX_ISA_FLAGS_avx2 -mavx2 -mfma -mf16c)
+set(NBX_ISA_FLAGS_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mprefer-vector-width=512)
+
+foreach(isa IN LISTS NBX_ISAS)
+    if(NOT DEFINED NBX_ISA_LEVEL_${isa})
+        message(FATAL_ERROR "NBX_ISAS: ${isa} is not one of baseline, avx2, avx512")
+    endif()
+    string(TOUPPER ${isa} upper)
+    target_compile_definitions(nbx_settings INTERFACE NBX_HAVE_ISA_${upper}=1)
+endforeach()
+
+# Moves the files that are compiled per ISA from one list variable to another.
+function(nbx_split_by_isa common per_isa)
+    set(kept "")
+    set(moved "")
+    foreach(file IN LISTS ${common})
+        if(file MATCHES "_cpu_(baseline|avx2|avx512)\\.c$")
+            list(APPEND moved ${file})
+            continue()
+        endif()
+        set(lines "")
+        if(file MATCHES "_cpu\\.c$")
+            file(STRINGS ${file} lines REGEX "^#include \"(cpu/simd\\.h|[^\"]*_simd\\.h)\"" LIMIT_COUNT 1)
+        endif()
+        if(lines)
+            list(APPEND moved ${file})
+        else()
+            list(APPEND kept ${file})
+        endif()
+    endforeach()
+    set(${common} "${kept}" PARENT_SCOPE)
+    set(${per_isa} "${moved}" PARENT_SCOPE)
+endfunction()
+
+# Compiles for one ISA what belongs to it: the files of all ISAs, and those that name it.
+function(nbx_isa_objects isa files)
+    set(mine "")
+    foreach(file IN LISTS files)
+        if(NOT file MATCHES "_cpu_(baseline|avx2|avx512)\\.c$" OR file MATCHES "_cpu_${isa}\\.c$")
+            list(APPEND mine ${file})
+        endif()
+    endforeach()
+    nbx_objects(nbx_cpu_${isa} "${NBX_ISA_FLAGS_${isa}};$<$<NOT:$<CONFIG:Debug>>:-O3>" "${mine}")
+    if(TARGET nbx_cpu_${isa})
+        target_compile_definitions(nbx_cpu_${isa} PRIVATE NBX_ISA_SUFFIX=${isa} NBX_ISA_LEVEL=${NBX_ISA_LEVEL_${isa}})
+    endif()
+endfunction()

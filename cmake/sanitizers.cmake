@@ -1,0 +1,11 @@
+# NBX_SANITIZE and NBX_COVERAGE apply to the library, its programs and its tests alike. Any finding ends the program.
+if(NBX_SANITIZE)
+    target_compile_options(nbx_settings INTERFACE
+        $<$<COMPILE_LANGUAGE:C>:-fsanitize=${NBX_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer;-g>)
+    target_link_options(nbx_settings INTERFACE -fsanitize=${NBX_SANITIZE})
+    set(NBX_CUDA OFF)
+endif()
+if(NBX_COVERAGE)
+    target_compile_options(nbx_settings INTERFACE $<$<COMPILE_LANGUAGE:C>:--coverage;-O0>)
+    target_link_options(nbx_settings INTERFACE --coverage)
+endif()
