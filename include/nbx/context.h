@@ -1,0 +1,140 @@
+// Contexts, statuses, dtypes, devices, scopes: what every other call needs first.
+#ifndef NBX_CONTEXT_H
+#define NBX_CONTEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define NBX_API __attribute__((visibility("default")))
+#define NBX_MUST_CHECK __attribute__((warn_unused_result))
+#define NBX_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#else
+#define NBX_API
+#define NBX_MUST_CHECK
+#define NBX_PRINTF(format, first)
+#endif
+
+#define NBX_VERSION_MAJOR 0
+#define NBX_VERSION_MINOR 1
+#define NBX_VERSION_PATCH 0
+
+// Version of the library that is loaded, as "0.1.0".
+NBX_API const char *nbx_version(void);
+
+// ---------------------------------------------------------------------------------------------------------- statuses
+// A command returns a status; an expression returns a tensor, or NULL and leaves the status in the context.
+typedef enum nbx_status {
+    NBX_OK = 0,
+    NBX_ERROR_ARGUMENT,        // a value no rule of the operator allows
+    NBX_ERROR_SHAPE,           // shapes that do not fit together
+    NBX_ERROR_DTYPE,           // a dtype the operator does not take
+    NBX_ERROR_INDEX,           // an index or dim outside its range
+    NBX_ERROR_MEMORY,          // the allocator refused; the message names the request
+    NBX_ERROR_UNKNOWN,         // no operator of that name
+    NBX_ERROR_UNSUPPORTED,     // known, but not available here (device, dtype, construct)
+    NBX_ERROR_FORMAT,          // a file that breaks its format
+    NBX_ERROR_IO,              // the system could not read or write
+    NBX_ERROR_DEVICE,          // a fault on a device or in its driver
+    NBX_ERROR_ASSERT,          // an assertion inside the program failed
+    NBX_ERROR_DATA_DEPENDENT,  // the result's size or flow depends on values, which a recording has not
+    NBX_ERROR_INTERNAL,        // our own mistake: please report it
+} nbx_status;
+
+// Short English text of a status; never NULL.
+NBX_API const char *nbx_status_text(nbx_status status);
+
+// ------------------------------------------------------------------------------------------------------------ dtypes
+typedef enum nbx_dtype {
+    NBX_DTYPE_NONE = -1,  // no dtype given: the operator's own rule decides
+    NBX_UINT8 = 0,
+    NBX_INT8,
+    NBX_INT16,
+    NBX_INT32,
+    NBX_INT64,
+    NBX_FLOAT16,
+    NBX_FLOAT32,
+    NBX_FLOAT64,
+    NBX_COMPLEX64,
+    NBX_COMPLEX128,
+    NBX_BOOL,
+    NBX_BFLOAT16,
+    NBX_UINT16,
+    NBX_UINT32,
+    NBX_UINT64,
+    NBX_FLOAT8_E4M3FN,
+    NBX_FLOAT8_E5M2,
+    NBX_DTYPE_COUNT
+} nbx_dtype;
+
+NBX_API const char *nbx_dtype_name(nbx_dtype dtype);    // "float32"; "invalid" for what is none
+NBX_API size_t nbx_dtype_bytes(nbx_dtype dtype);        // size of one element; 0 for what is none
+NBX_API nbx_dtype nbx_dtype_parse(const char *name);    // "float32", "f32", "torch.float32"; NBX_DTYPE_NONE if unknown
+
+// ----------------------------------------------------------------------------------------------------------- devices
+typedef enum nbx_device_type { NBX_CPU = 0, NBX_CUDA = 1 } nbx_device_type;
+
+typedef struct nbx_device {
+    int16_t type;   // nbx_device_type
+    int16_t index;  // ordinal of the device; 0 for the CPU
+} nbx_device;
+
+// Reads "cpu", "cuda", "cuda:1". false: not a device's name.
+NBX_API bool nbx_device_parse(const char *text, nbx_device *device);
+
+// Number of devices of a type that this process can use (1 for the CPU; 0 without driver or libnbx_cuda).
+NBX_API int nbx_device_count(nbx_device_type type);
+
+// ---------------------------------------------------------------------------------------------------------- contexts
+// A context belongs to one thread at a time: device, threads, scopes, generator, last error.
+typedef struct nbx_context nbx_context;
+
+typedef struct nbx_options {
+    nbx_device device;       // where operators without tensor arguments allocate, and programs run
+    int threads;             // CPU threads an operator may use; 0: what the affinity mask and the cgroup quota allow
+    const char *isa;         // "baseline", "avx2", "avx512" to lower the instruction set; NULL: the best this machine has
+    size_t memory_ceiling;   // bytes the context's tensors may hold together; 0: no ceiling
+} nbx_options;
+
+// Creates a context; options may be NULL. NULL result: out of memory, or a device that is not there.
+NBX_API nbx_context *nbx_context_create(const nbx_options *options);
+// Destroys it and every tensor its open scopes own. NULL is fine.
+NBX_API void nbx_context_destroy(nbx_context *ctx);
+
+// Status of the first failed call since the last nbx_clear_error, and its message ("" when all is well).
+// The message is valid until the next failing call on the context.
+NBX_API nbx_status nbx_last_status(const nbx_context *ctx);
+NBX_API const char *nbx_last_message(const nbx_context *ctx);
+NBX_API void nbx_clear_error(nbx_context *ctx);
+
+NBX_API nbx_device nbx_context_device(const nbx_context *ctx);
+NBX_API int nbx_context_threads(const nbx_context *ctx);
+NBX_API const char *nbx_context_isa(const nbx_context *ctx);
+
+// Waits for all work queued on the context's device; device-side faults surface here.
+NBX_API NBX_MUST_CHECK nbx_status nbx_synchronize(nbx_context *ctx);
+
+// Seeds the default generator as torch.manual_seed does.
+NBX_API void nbx_manual_seed(nbx_context *ctx, uint64_t seed);
+
+// ------------------------------------------------------------------------------------------------------------ scopes
+// Operators give their results to the innermost open scope. Closing it releases them, but for the one that is kept.
+typedef struct nbx_scope {
+    size_t mark;
+} nbx_scope;
+
+typedef struct nbx_tensor nbx_tensor;
+
+NBX_API nbx_scope nbx_scope_open(nbx_context *ctx);
+// Releases what the scope owns; `keep` (may be NULL) moves to the scope outside and is returned.
+NBX_API nbx_tensor *nbx_scope_close(nbx_context *ctx, nbx_scope scope, nbx_tensor *keep);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
