@@ -13,11 +13,11 @@ extern "C" {
 #if defined(__GNUC__)
 #define NBX_API __attribute__((visibility("default")))
 #define NBX_MUST_CHECK __attribute__((warn_unused_result))
-#define NBX_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define NBX_PRINTF(text, first) __attribute__((__format__(__printf__, text, first)))
 #else
 #define NBX_API
 #define NBX_MUST_CHECK
-#define NBX_PRINTF(format, first)
+#define NBX_PRINTF(text, first)
 #endif
 
 #define NBX_VERSION_MAJOR 0
