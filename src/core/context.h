@@ -18,7 +18,8 @@ struct nbx_context {
     int threads;
     nbx_pool *pool;      // NULL with one thread
     nbx_recorder *recorder;  // not NULL: kernel calls are recorded instead of made
-    nbx_generator *generator;  // the default one of the CPU
+    nbx_generator *generator;  // the default one, made when first used (ops/random)
+    void (*destroy_generator)(nbx_generator *generator);
     void *stream;        // of the CUDA backend
 
     nbx_tensor **owned;  // what the open scopes own, innermost last
@@ -48,7 +49,7 @@ void *nbx_scope_alloc(nbx_context *ctx, size_t bytes);
 
 // ---------------------------------------------------------------------------------------------------------- backends
 // What a device's library offers to the core. One per device type, filled when libnbx_cuda is opened.
-struct nbx_call;
+struct nbx_op_call;
 typedef struct nbx_backend {
     int device_count;
     void *(*alloc)(nbx_context *ctx, int index, size_t bytes);  // NULL: failed the context
@@ -58,7 +59,7 @@ typedef struct nbx_backend {
     nbx_status (*synchronize)(nbx_context *ctx);                // surfaces device faults
     nbx_status (*open)(nbx_context *ctx);                       // streams of a new context
     void (*close)(nbx_context *ctx);
-    nbx_status (*(*kernel)(const char *name))(struct nbx_call *call);  // kernel of an operator, NULL if it has none
+    nbx_status (*(*kernel)(const char *name))(struct nbx_op_call *call);  // kernel of an operator, NULL if it has none
     // Records what the recorder holds into a graph, and replays it (M9). NULL: not available.
     void *(*graph_create)(nbx_context *ctx, nbx_status (*walk)(void *arg), void *arg);
     nbx_status (*graph_launch)(nbx_context *ctx, void *graph);

@@ -16,8 +16,8 @@
 extern "C" {
 #endif
 
-typedef struct nbx_call nbx_call;
-typedef nbx_status (*nbx_op_fn)(nbx_call *call);
+typedef struct nbx_op_call nbx_op_call;
+typedef nbx_status (*nbx_op_fn)(nbx_op_call *call);
 
 typedef struct nbx_cost {
     double flops, bytes_read, bytes_written;
@@ -38,14 +38,14 @@ typedef struct nbx_op {
     const char *name;          // "aten::_softmax"; names, order, defaults and kinds come from the schema of that name
     nbx_op_fn infer;
     nbx_op_fn composite;
-    void (*cost)(const nbx_call *call, nbx_cost *cost);  // NULL: bytes of the tensors, one flop an element
+    void (*cost)(const nbx_op_call *call, nbx_cost *cost);  // NULL: bytes of the tensors, one flop an element
     nbx_op_fn cpu[3];          // one per ISA: NBX_CPU_KERNEL(f) or NBX_CPU_KERNEL_ONE(f)
     uint32_t flags;
     const void *data;          // of the family: for instance which loop of the elementwise engine
 } nbx_op;
 
 // A kernel whose file includes cpu/simd.h is compiled once per ISA (f_baseline, f_avx2, f_avx512); others once.
-#define NBX_CPU_DECLARE(f) nbx_status f##_baseline(nbx_call *), f##_avx2(nbx_call *), f##_avx512(nbx_call *)
+#define NBX_CPU_DECLARE(f) nbx_status f##_baseline(nbx_op_call *), f##_avx2(nbx_op_call *), f##_avx512(nbx_op_call *)
 #if defined(NBX_HAVE_ISA_AVX512) && defined(NBX_HAVE_ISA_AVX2) && defined(NBX_HAVE_ISA_BASELINE)
 #define NBX_CPU_KERNEL(f) {f##_baseline, f##_avx2, f##_avx512}
 #elif defined(NBX_HAVE_ISA_AVX512)
@@ -58,7 +58,7 @@ typedef struct nbx_op {
 #define NBX_CPU_KERNEL_ONE(f) {f, f, f}
 
 // The record of one call. Everything a kernel needs is here; it allocates nothing and counts no references.
-struct nbx_call {
+struct nbx_op_call {
     nbx_context *ctx;
     const nbx_op *op;
     const nbx_schema *schema;
@@ -79,27 +79,27 @@ struct nbx_call {
 };
 
 // ---------------------------------------------------------------------------------------------------------- arguments
-static inline bool arg_is_none(const nbx_call *c, int i) { return c->args[i].kind == NBX_KIND_NONE; }
-static inline const nbx_tensor *arg_tensor(const nbx_call *c, int i) {  // NULL for an absent optional
+static inline bool arg_is_none(const nbx_op_call *c, int i) { return c->args[i].kind == NBX_KIND_NONE; }
+static inline const nbx_tensor *arg_tensor(const nbx_op_call *c, int i) {  // NULL for an absent optional
     return c->args[i].kind == NBX_KIND_TENSOR ? c->args[i].as.tensor : (const nbx_tensor *)0;
 }
-static inline int64_t arg_int(const nbx_call *c, int i) { return c->args[i].as.integer; }
-static inline double arg_float(const nbx_call *c, int i) { return c->args[i].as.real; }
-static inline bool arg_bool(const nbx_call *c, int i) { return c->args[i].as.boolean; }
-static inline const char *arg_string(const nbx_call *c, int i) {  // NULL for an absent optional
+static inline int64_t arg_int(const nbx_op_call *c, int i) { return c->args[i].as.integer; }
+static inline double arg_float(const nbx_op_call *c, int i) { return c->args[i].as.real; }
+static inline bool arg_bool(const nbx_op_call *c, int i) { return c->args[i].as.boolean; }
+static inline const char *arg_string(const nbx_op_call *c, int i) {  // NULL for an absent optional
     return c->args[i].kind == NBX_KIND_STRING ? c->args[i].as.string : (const char *)0;
 }
-static inline nbx_dtype arg_dtype(const nbx_call *c, int i) {  // NBX_DTYPE_NONE for an absent one
+static inline nbx_dtype arg_dtype(const nbx_op_call *c, int i) {  // NBX_DTYPE_NONE for an absent one
     return c->args[i].kind == NBX_KIND_DTYPE ? c->args[i].as.dtype : NBX_DTYPE_NONE;
 }
-static inline int64_t arg_int_or(const nbx_call *c, int i, int64_t absent) { return arg_is_none(c, i) ? absent : arg_int(c, i); }
-static inline double arg_float_or(const nbx_call *c, int i, double absent) { return arg_is_none(c, i) ? absent : arg_float(c, i); }
+static inline int64_t arg_int_or(const nbx_op_call *c, int i, int64_t absent) { return arg_is_none(c, i) ? absent : arg_int(c, i); }
+static inline double arg_float_or(const nbx_op_call *c, int i, double absent) { return arg_is_none(c, i) ? absent : arg_float(c, i); }
 // Lists: count in args[i].count, elements in args[i].as.ints / tensors / floats / bools / values (Scalar[]).
-static inline const int64_t *arg_ints(const nbx_call *c, int i, int *count) {
+static inline const int64_t *arg_ints(const nbx_op_call *c, int i, int *count) {
     *count = c->args[i].kind == NBX_KIND_NONE ? 0 : c->args[i].count;
     return c->args[i].as.ints;
 }
-static inline const nbx_tensor *const *arg_tensors(const nbx_call *c, int i, int *count) {
+static inline const nbx_tensor *const *arg_tensors(const nbx_op_call *c, int i, int *count) {
     *count = c->args[i].kind == NBX_KIND_NONE ? 0 : c->args[i].count;
     return c->args[i].as.tensors;
 }
@@ -110,35 +110,35 @@ nbx_dtype nbx_scalar_dtype(const nbx_value *v);  // int64, float32 (default floa
 static inline bool nbx_is_scalar_kind(int kind) { return kind >= NBX_KIND_INT && kind <= NBX_KIND_COMPLEX; }
 
 // Wraps a negative dim for a rank (rank 0 counts as 1) and checks it; failing names operator and dim.
-nbx_status nbx_call_dim(nbx_call *c, int64_t dim, int rank, int *wrapped);
+nbx_status nbx_call_dim(nbx_op_call *c, int64_t dim, int rank, int *wrapped);
 // A list of dims as bits; absent or empty: all dims (if empty_is_all). Repeated dims fail.
-nbx_status nbx_call_dims(nbx_call *c, int arg, int rank, bool empty_is_all, uint64_t *mask);
+nbx_status nbx_call_dims(nbx_op_call *c, int arg, int rank, bool empty_is_all, uint64_t *mask);
 // nbx_fail with the operator's name in front: "softmax: ...".
-nbx_status nbx_call_fail(nbx_call *c, nbx_status status, const char *format, ...) NBX_PRINTF(3, 4);
+nbx_status nbx_call_fail(nbx_op_call *c, nbx_status status, const char *format, ...) NBX_PRINTF(3, 4);
 // Fails unless t's dtype is floating (or complex), saying so.
-nbx_status nbx_call_need_float(nbx_call *c, const nbx_tensor *t, bool complex_too);
+nbx_status nbx_call_need_float(nbx_op_call *c, const nbx_tensor *t, bool complex_too);
 
 // ------------------------------------------------------------------------------------------------------------ results
 // infer: describes result k. stride NULL: contiguous. Returns the descriptor (its storage comes later), NULL on failure.
-nbx_tensor *out_new(nbx_call *c, int k, nbx_dtype dtype, int rank, const int64_t *shape, const int64_t *stride);
+nbx_tensor *out_new(nbx_op_call *c, int k, nbx_dtype dtype, int rank, const int64_t *shape, const int64_t *stride);
 // The same with empty_like's rule for strides (preserve) after t.
-nbx_tensor *out_like(nbx_call *c, int k, nbx_dtype dtype, const nbx_tensor *t);
+nbx_tensor *out_like(nbx_op_call *c, int k, nbx_dtype dtype, const nbx_tensor *t);
 // infer of views: result k is a view of base (offset in elements of dtype, absolute in the storage).
-nbx_tensor *out_view(nbx_call *c, int k, const nbx_tensor *base, nbx_dtype dtype, int rank, const int64_t *shape,
+nbx_tensor *out_view(nbx_op_call *c, int k, const nbx_tensor *base, nbx_dtype dtype, int rank, const int64_t *shape,
                      const int64_t *stride, int64_t offset);
 // Composites: result k is this tensor (a new reference is taken; NULL fails). An argument itself may be a result.
-nbx_status out_tensor(nbx_call *c, int k, const nbx_tensor *t);
-void out_none(nbx_call *c, int k);                        // an undefined tensor
-void out_value(nbx_call *c, int k, nbx_value value);      // a number, bool, dtype (lists: in a scope block)
+nbx_status out_tensor(nbx_op_call *c, int k, const nbx_tensor *t);
+void out_none(nbx_op_call *c, int k);                        // an undefined tensor
+void out_value(nbx_op_call *c, int k, nbx_value value);      // a number, bool, dtype (lists: in a scope block)
 // A Tensor[] result: announce its length, then out_new / out_view / out_tensor with k = 0 ... count-1.
-nbx_status out_list(nbx_call *c, int count);
+nbx_status out_list(nbx_op_call *c, int count);
 // Kernels: result k.
-static inline nbx_tensor *out_get(const nbx_call *c, int k) {
+static inline nbx_tensor *out_get(const nbx_op_call *c, int k) {
     return c->list ? c->list[k] : c->out[k].kind == NBX_KIND_TENSOR ? (nbx_tensor *)c->out[k].as.tensor : (nbx_tensor *)0;
 }
 
 // Plain bytes that stay with the call (zeroed); NULL fails the call. Once per call, in infer.
-void *nbx_call_state(nbx_call *c, size_t bytes);
+void *nbx_call_state(nbx_op_call *c, size_t bytes);
 
 // --------------------------------------------------------------------------------------------------------- composites
 // Calls an operator by name with positional values; returns its first tensor result, owned by the scope (the door closes
@@ -149,7 +149,7 @@ nbx_tensor *nbx_do(nbx_context *ctx, const char *name, int count, const nbx_valu
 // The same with all results (numbers and lists too).
 nbx_status nbx_do_many(nbx_context *ctx, const char *name, int count, const nbx_value *args, nbx_value *results, int capacity);
 // Forwards the call to another operator with the same arguments; results become the call's. For aliases.
-nbx_status nbx_forward(nbx_call *c, const char *name, int count, const nbx_value *args);
+nbx_status nbx_forward(nbx_op_call *c, const char *name, int count, const nbx_value *args);
 #define NBX_FORWARD(c, name, ...)                                                                                      \
     nbx_forward(c, name, (int)(sizeof((nbx_value[]){__VA_ARGS__}) / sizeof(nbx_value)), (nbx_value[]){__VA_ARGS__})
 // A new contiguous tensor on a device, owned by the scope (recordings plan it like any result).
@@ -176,7 +176,7 @@ void nbx_promotion_scalar(nbx_promotion *p, const nbx_value *v);
 nbx_dtype nbx_promotion_result(const nbx_promotion *p);
 
 // Broadcasts shape b into *rank/shape (in place). Failing names the operator and both shapes.
-nbx_status nbx_broadcast(nbx_call *c, int *rank, int64_t *shape, int rank_b, const int64_t *shape_b);
+nbx_status nbx_broadcast(nbx_op_call *c, int *rank, int64_t *shape, int rank_b, const int64_t *shape_b);
 
 // ------------------------------------------------------------------------------------------------------------- the table
 // ops.def lists the arrays of rows, one line per family file: NBX_OPS(softmax) names `const nbx_op nbx_ops_softmax[]`,

@@ -1,0 +1,47 @@
+// Backends: libnbx_cuda.so is opened on first use, from beside libnbx or where the system's loader finds it.
+#include "core/context.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static const nbx_backend *cuda;
+static pthread_once_t cuda_once = PTHREAD_ONCE_INIT;
+
+static void *open_beside_us(const char *file) {
+    Dl_info here;
+    char path[4096];
+    const char *slash = dladdr((void *)&nbx_backend_of, &here) && here.dli_fname ? strrchr(here.dli_fname, '/') : NULL;
+    if (!slash) return NULL;
+    const int length = snprintf(path, sizeof path, "%.*s/%s", (int)(slash - here.dli_fname), here.dli_fname, file);
+    return length > 0 && (size_t)length < sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+}
+
+static void open_cuda(void) {
+    void *library = open_beside_us("libnbx_cuda.so");
+    if (!library) library = dlopen("libnbx_cuda.so", RTLD_NOW | RTLD_LOCAL);
+    if (!library) return;
+    const nbx_backend *(*entry)(void);
+    *(void **)&entry = dlsym(library, "nbx_cuda_backend");
+    if (entry) cuda = entry();
+}
+
+const nbx_backend *nbx_backend_of(int device_type) {
+    if (device_type != NBX_CUDA) return NULL;
+    pthread_once(&cuda_once, open_cuda);
+    return cuda && cuda->device_count > 0 ? cuda : NULL;
+}
+
+nbx_status nbx_copy_bytes(nbx_context *ctx, nbx_device to_device, void *to, nbx_device from_device, const void *from,
+                          size_t bytes) {
+    if (bytes == 0) return NBX_OK;
+    if (to_device.type == NBX_CPU && from_device.type == NBX_CPU) {
+        memcpy(to, from, bytes);
+        return NBX_OK;
+    }
+    const int type = to_device.type == NBX_CPU ? from_device.type : to_device.type;
+    const nbx_backend *backend = nbx_backend_of(type);
+    if (!backend) return nbx_fail(ctx, NBX_ERROR_DEVICE, "copy of %zu bytes: no CUDA device is available", bytes);
+    return backend->copy(ctx, to_device, to, from_device, from, bytes);
+}

@@ -1,0 +1,353 @@
+// The one door: bind arguments, infer results, allocate them, choose the kernel, call or record it.
+// In-place and out= forms are derived here from the functional row.
+#include "core/memory.h"
+#include "ops/bind.h"
+#include "ops/record.h"
+#include "ops/registry.h"
+
+#include <string.h>
+
+enum { MAX_DEPTH = 64, MAX_OUT = NBX_MAX_RESULTS };
+
+// ------------------------------------------------------------------------------------------------------------- devices
+static void see_device(nbx_op_call *c, const nbx_tensor *t, bool *found) {
+    if (!t || nbx_is_none(t) || !t->storage) return;
+    const nbx_device d = t->storage->device;
+    if (!*found || (c->device.type == NBX_CPU && d.type != NBX_CPU)) c->device = d;
+    *found |= !t->wrapped;
+}
+
+// Results go where the tensors are; a 0-dim CPU tensor beside others does not count. Without tensors: a Device argument,
+// else the context's device.
+static void choose_device(nbx_op_call *c) {
+    bool found = false;
+    c->device = c->ctx->device;
+    for (int i = 0; i < c->arg_count; i++) {
+        if (c->args[i].kind == NBX_KIND_TENSOR) see_device(c, c->args[i].as.tensor, &found);
+        if (c->args[i].kind == NBX_KIND_TENSORS)
+            for (int j = 0; j < c->args[i].count; j++) see_device(c, c->args[i].as.tensors[j], &found);
+    }
+    for (int i = 0; i < c->arg_count; i++)
+        if (c->args[i].kind == NBX_KIND_DEVICE) c->device = c->args[i].as.device;
+}
+
+// Kernels see operands of one device. A 0-dim CPU operand beside CUDA ones is brought over.
+static nbx_status bring_over(nbx_op_call *c, const nbx_tensor **t) {
+    if (!*t || nbx_is_none(*t) || (*t)->storage->device.type == c->device.type) return NBX_OK;
+    if ((*t)->rank == 0 && (*t)->storage->device.type == NBX_CPU) {
+        const bool wrapped = (*t)->wrapped;
+        nbx_tensor *there = nbx_tensor_to_device(c->ctx, *t, c->device);
+        if (!there) return c->ctx->status;
+        there->wrapped = wrapped;
+        *t = there;
+        return NBX_OK;
+    }
+    return nbx_call_fail(c, NBX_ERROR_DEVICE, "tensors lie on different devices");
+}
+
+static nbx_status unite_devices(nbx_op_call *c) {
+    if (c->device.type == NBX_CPU && c->ctx->device.type == NBX_CPU) return NBX_OK;
+    if (c->op->flags & NBX_OP_ANY_DEVICE) return NBX_OK;
+    for (int i = 0; i < c->arg_count; i++) {
+        nbx_status status = NBX_OK;
+        if (c->args[i].kind == NBX_KIND_TENSOR) {
+            status = bring_over(c, &c->args[i].as.tensor);
+        } else if (c->args[i].kind == NBX_KIND_TENSORS) {
+            const nbx_tensor **list = nbx_scope_alloc(c->ctx, sizeof *list * (size_t)(c->args[i].count + 1));
+            if (!list) return c->ctx->status;
+            memcpy(list, c->args[i].as.tensors, sizeof *list * (size_t)c->args[i].count);
+            for (int j = 0; j < c->args[i].count && status == NBX_OK; j++) status = bring_over(c, &list[j]);
+            c->args[i].as.tensors = list;
+        }
+        if (status != NBX_OK) return status;
+    }
+    return NBX_OK;
+}
+
+// ------------------------------------------------------------------------------------------------------------- storage
+static nbx_status give_storage(nbx_op_call *c, nbx_tensor *t) {
+    if (!t || t->storage) return NBX_OK;
+    const int64_t bytes = nbx_extent_bytes((nbx_dtype)t->dtype, t->rank, t->shape, t->stride, 0);
+    if (bytes < 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "the result is larger than any memory");
+    t->storage = c->ctx->recorder ? nbx_recorder_storage(c->ctx, c->device, (size_t)bytes, c->op->name)
+                                  : nbx_storage_create(c->ctx, c->device, (size_t)bytes);
+    return t->storage ? NBX_OK : c->ctx->status;
+}
+
+static nbx_status give_storages(nbx_op_call *c) {
+    nbx_status status = NBX_OK;
+    for (int k = 0; k < c->out_count && status == NBX_OK; k++)
+        if (c->out[k].kind == NBX_KIND_TENSOR) status = give_storage(c, (nbx_tensor *)c->out[k].as.tensor);
+    for (int k = 0; k < c->list_count && status == NBX_OK; k++) status = give_storage(c, c->list[k]);
+    return status;
+}
+
+nbx_tensor *nbx_new(nbx_context *ctx, nbx_device device, nbx_dtype dtype, int rank, const int64_t *shape) {
+    nbx_tensor *t = nbx_tensor_new(ctx, dtype, rank, shape, NULL, 0, NULL);
+    if (!t) return NULL;
+    const size_t bytes = nbx_tensor_nbytes(t);
+    t->storage = ctx->recorder ? nbx_recorder_storage(ctx, device, bytes, "temporary") : nbx_storage_create(ctx, device, bytes);
+    if (t->storage) return nbx_scope_own(ctx, t);
+    nbx_release(t);
+    return NULL;
+}
+
+// ---------------------------------------------------------------------------------------------------------------- runs
+static nbx_status run_kernel(nbx_op_call *c, nbx_op_fn kernel) {
+    c->kernel = kernel;
+    c->pool = c->ctx->pool;
+    c->stream = c->ctx->stream;
+    if (c->ctx->recorder) return nbx_recorder_append(c->ctx, c);
+    if (!c->scratch_bytes) return kernel(c);
+    nbx_storage *scratch = nbx_storage_create(c->ctx, c->device, c->scratch_bytes);
+    if (!scratch) return c->ctx->status;
+    c->scratch = scratch->data;
+    const nbx_status status = kernel(c);
+    nbx_storage_release(scratch);
+    return status;
+}
+
+static nbx_status refuse_recording(nbx_op_call *c) {
+    c->ctx->recorder->dependent = c->op->name;
+    return nbx_call_fail(c, NBX_ERROR_DATA_DEPENDENT, "its result depends on data");
+}
+
+static nbx_status missing_kernel(nbx_op_call *c) {
+    return nbx_call_fail(c, NBX_ERROR_UNSUPPORTED, "no kernel for %s", c->device.type == NBX_CPU ? "the CPU" : "CUDA");
+}
+
+// --------------------------------------------------------------------------------------------------------- derived forms
+// Where the results of a derived call go: self of an in-place form, the trailing arguments of an out= form.
+typedef struct targets {
+    int count;
+    nbx_tensor *tensors[MAX_OUT];
+} targets;
+
+static nbx_status check_target(nbx_op_call *c, nbx_form form, const nbx_tensor *result, const nbx_tensor *target) {
+    char want[NBX_SHAPE_TEXT], found[NBX_SHAPE_TEXT];
+    if (!nbx_can_cast((nbx_dtype)result->dtype, (nbx_dtype)target->dtype))
+        return nbx_call_fail(c, NBX_ERROR_DTYPE, "result type %s can't be cast to the output type %s",
+                             nbx_dtype_name((nbx_dtype)result->dtype), nbx_dtype_name((nbx_dtype)target->dtype));
+    if (form == NBX_FORM_IN_PLACE && !nbx_same_shape(result, target))
+        return nbx_call_fail(c, NBX_ERROR_SHAPE, "output of shape %s doesn't match the broadcast shape %s",
+                             nbx_shape_text(target->rank, target->shape, found, sizeof found),
+                             nbx_shape_text(result->rank, result->shape, want, sizeof want));
+    if (nbx_has_internal_overlap(target))
+        return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "some elements of the tensor to write share memory: clone it first");
+    return NBX_OK;
+}
+
+// out= arguments of another shape are resized, as ATen does.
+static nbx_status resize_target(nbx_op_call *c, const nbx_tensor *result, nbx_tensor *target) {
+    if (nbx_same_shape(result, target)) return NBX_OK;
+    const int64_t bytes = nbx_extent_bytes((nbx_dtype)target->dtype, result->rank, result->shape, result->stride, target->offset);
+    if (bytes < 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "the result is larger than any memory");
+    nbx_storage *storage = NULL;
+    if ((uint64_t)bytes > target->storage->bytes) {
+        storage = c->ctx->recorder ? nbx_recorder_storage(c->ctx, target->storage->device, (size_t)bytes, c->op->name)
+                                   : nbx_storage_create(c->ctx, target->storage->device, (size_t)bytes);
+        if (!storage) return c->ctx->status;
+    }
+    const bool done = nbx_tensor_become(c->ctx, target, (nbx_dtype)target->dtype, result->rank, result->shape, result->stride,
+                                        target->offset, storage);
+    nbx_storage_release(storage);
+    return done ? NBX_OK : c->ctx->status;
+}
+
+static bool same_layout(const nbx_tensor *a, const nbx_tensor *b) {
+    return a->storage == b->storage && a->offset == b->offset && a->dtype == b->dtype && nbx_same_shape(a, b) &&
+           memcmp(a->stride, b->stride, sizeof *a->stride * (size_t)a->rank) == 0;
+}
+
+static bool hazard(const nbx_tensor *in, const nbx_tensor *target) {
+    return in && !nbx_is_none(in) && nbx_may_overlap(in, target) && !same_layout(in, target);
+}
+
+// May the kernel write straight into the target while reading the arguments?
+static bool writes_directly(const nbx_op_call *c, const nbx_tensor *result, const nbx_tensor *target) {
+    if (result->storage) return false;
+    if (!(c->op->flags & NBX_OP_STRIDED_OUT)) return false;
+    for (int i = 0; i < c->arg_count; i++) {
+        if (c->args[i].kind == NBX_KIND_TENSOR && hazard(c->args[i].as.tensor, target)) return false;
+        if (c->args[i].kind == NBX_KIND_TENSORS)
+            for (int j = 0; j < c->args[i].count; j++)
+                if (hazard(c->args[i].as.tensors[j], target)) return false;
+    }
+    return true;
+}
+
+static nbx_tensor *result_at(nbx_op_call *c, int k) { return k < (c->list ? c->list_count : c->out_count) ? out_get(c, k) : NULL; }
+
+static void replace_result(nbx_op_call *c, int k, nbx_tensor *t) {
+    nbx_tensor *old = out_get(c, k);
+    nbx_retain(t);
+    if (c->list) c->list[k] = t;
+    else c->out[k] = nbx_of_tensor(t);
+    nbx_release(old);
+}
+
+// Before the kernel: checks every target, and lets it stand for the result where the kernel may write it.
+static nbx_status aim(nbx_op_call *c, nbx_form form, const targets *t) {
+    for (int k = 0; k < t->count; k++) {
+        nbx_tensor *result = result_at(c, k), *target = t->tensors[k];
+        if (!result || !target) continue;
+        if (form == NBX_FORM_IN_PLACE && result->storage && result->storage == target->storage && !same_layout(result, target))
+            continue;  // a view: land() changes the descriptor
+        nbx_status status = check_target(c, form, result, target);
+        if (status == NBX_OK && form == NBX_FORM_OUT) status = resize_target(c, result, target);
+        if (status != NBX_OK) return status;
+        if (writes_directly(c, result, target)) replace_result(c, k, target);
+    }
+    return NBX_OK;
+}
+
+// After the kernel: what was computed elsewhere is copied into its target.
+static nbx_status land(nbx_op_call *c, nbx_form form, const targets *t) {
+    for (int k = 0; k < t->count; k++) {
+        nbx_tensor *result = result_at(c, k), *target = t->tensors[k];
+        if (!result || !target || result == target) continue;
+        nbx_status status = NBX_OK;
+        if (form == NBX_FORM_IN_PLACE && result->storage == target->storage) {
+            if (!same_layout(result, target) &&
+                !nbx_tensor_become(c->ctx, target, (nbx_dtype)result->dtype, result->rank, result->shape, result->stride,
+                                   result->offset, NULL))
+                status = c->ctx->status;
+        } else if (!same_layout(result, target)) {
+            if (!NBX_DO(c->ctx, "aten::copy_", T(target), T(result))) status = c->ctx->status;
+        }
+        if (status != NBX_OK) return status;
+        replace_result(c, k, target);
+    }
+    return NBX_OK;
+}
+
+static nbx_status find_targets(nbx_op_call *c, const nbx_schema *schema, nbx_form form, targets *t) {
+    t->count = 0;
+    if (form == NBX_FORM_FUNCTIONAL) return NBX_OK;
+    for (int i = 0; i < schema->param_count; i++) {
+        if (!schema->params[i].written) continue;
+        const nbx_value *v = &c->args[i];
+        if (v->kind == NBX_KIND_TENSOR && t->count < MAX_OUT) t->tensors[t->count++] = (nbx_tensor *)v->as.tensor;
+        for (int j = 0; v->kind == NBX_KIND_TENSORS && j < v->count && t->count < MAX_OUT; j++)
+            t->tensors[t->count++] = (nbx_tensor *)v->as.tensors[j];
+    }
+    return NBX_OK;
+}
+
+// --------------------------------------------------------------------------------------------------------------- the door
+static nbx_status run_row(nbx_op_call *c, const nbx_operator *op, const targets *t) {
+    const nbx_op *row = c->op;
+    nbx_context *ctx = c->ctx;
+    if (ctx->recorder && (row->flags & NBX_OP_READS_DATA)) return refuse_recording(c);
+    nbx_status status;
+    if (row->composite) {
+        status = row->composite(c);
+        if (status == NBX_OK) status = aim(c, op->form, t);
+        return status == NBX_OK ? land(c, op->form, t) : status;
+    }
+    const nbx_operator *base = op->base ? op->base : op;
+    const bool is_view = !row->cpu[0];
+    const nbx_op_fn kernel = is_view ? NULL : nbx_operator_kernel(base, c->device.type, ctx->isa);
+    if (!is_view && !kernel) return missing_kernel(c);
+    status = unite_devices(c);
+    if (status == NBX_OK) status = row->infer(c);
+    if (status == NBX_OK) status = aim(c, op->form, t);
+    if (status == NBX_OK) status = give_storages(c);
+    if (status == NBX_OK && kernel) status = run_kernel(c, kernel);
+    return status == NBX_OK ? land(c, op->form, t) : status;
+}
+
+static void drop_results(nbx_op_call *c) {
+    for (int k = 0; k < c->out_count; k++)
+        if (c->out[k].kind == NBX_KIND_TENSOR) nbx_release(c->out[k].as.tensor);
+    for (int k = 0; k < c->list_count; k++) nbx_release(c->list[k]);
+    c->out_count = c->list_count = 0;
+}
+
+static nbx_status hand_list_over(nbx_op_call *c, nbx_value *result) {
+    nbx_context *ctx = c->ctx;
+    nbx_tensor **list = nbx_scope_alloc(ctx, sizeof *list * (size_t)(c->list_count + 1));
+    if (!list) {
+        drop_results(c);
+        return ctx->status;
+    }
+    int failed = 0;
+    for (int k = 0; k < c->list_count; k++) {
+        list[k] = c->list[k] ? nbx_scope_own(ctx, c->list[k]) : (nbx_tensor *)NBX_NONE;
+        failed += !list[k];
+    }
+    *result = nbx_of_tensors((const nbx_tensor *const *)list, c->list_count);
+    return failed ? ctx->status : NBX_OK;
+}
+
+static nbx_status hand_lists_of_numbers_over(nbx_op_call *c, nbx_value *v) {
+    const size_t bytes = 8 * (size_t)v->count;
+    void *list = nbx_scope_alloc(c->ctx, bytes);
+    if (!list) return c->ctx->status;
+    memcpy(list, v->as.ints, bytes);
+    v->as.ints = list;
+    return NBX_OK;
+}
+
+// Results leave the call: tensors now belong to the caller's scope.
+static nbx_status hand_over(nbx_op_call *c, nbx_value *results, int capacity, int *count) {
+    if (c->out_count > capacity) {
+        const nbx_status status = nbx_call_fail(c, NBX_ERROR_ARGUMENT, "gives %d results, there is room for %d", c->out_count, capacity);
+        drop_results(c);
+        return status;
+    }
+    if (count) *count = c->out_count;
+    if (c->list) return hand_list_over(c, results);
+    nbx_status status = NBX_OK;
+    for (int k = 0; k < c->out_count; k++) {
+        results[k] = c->out[k];
+        if (results[k].kind == NBX_KIND_TENSOR && !nbx_scope_own(c->ctx, (nbx_tensor *)results[k].as.tensor)) status = c->ctx->status;
+        if (results[k].kind == NBX_KIND_INTS || results[k].kind == NBX_KIND_FLOATS) status = hand_lists_of_numbers_over(c, &results[k]);
+    }
+    return status;
+}
+
+nbx_status nbx_dispatch(nbx_context *ctx, const nbx_operator *op, const nbx_value *args, int arg_count,
+                        const nbx_named_value *keywords, int keyword_count, nbx_value *results, int capacity, int *count) {
+    if (count) *count = 0;
+    if (!op->op) return nbx_fail(ctx, NBX_ERROR_UNSUPPORTED, "%s is known, but not implemented", op->name);
+    if (ctx->depth >= MAX_DEPTH) return nbx_fail(ctx, NBX_ERROR_INTERNAL, "%s: composites call each other without end", op->name);
+    const nbx_schema *schema = nbx_operator_parsed(ctx, op);
+    if (!schema) return ctx->status;
+
+    nbx_op_call c;
+    memset(&c, 0, offsetof(nbx_op_call, args));
+    c.ctx = ctx;
+    c.op = op->op;
+    c.schema = schema;
+    targets t;
+    const nbx_scope scope = nbx_scope_open(ctx);
+    ctx->depth++;
+    nbx_status status = nbx_bind(&c, schema, args, arg_count, keywords, keyword_count);
+    if (status == NBX_OK) {
+        choose_device(&c);
+        status = find_targets(&c, schema, op->form, &t);
+    }
+    if (status == NBX_OK) status = run_row(&c, op, &t);
+    ctx->depth--;
+    nbx_scope_close(ctx, scope, NULL);
+    if (status == NBX_OK) status = hand_over(&c, results, capacity, count);
+    else drop_results(&c);
+    nbx_free(c.list);
+    nbx_free(c.state);
+    return status;
+}
+
+nbx_status nbx_call_operator(nbx_context *ctx, const nbx_operator *op, const nbx_value *args, int arg_count,
+                             const nbx_named_value *keywords, int keyword_count, nbx_value *results, int capacity, int *count) {
+    if (!op) return nbx_fail(ctx, NBX_ERROR_UNKNOWN, "no operator was given");
+    if (arg_count < 0 || arg_count > NBX_MAX_ARGS) return nbx_fail(ctx, NBX_ERROR_ARGUMENT, "%s: %d arguments", op->name, arg_count);
+    return nbx_dispatch(ctx, op, args, arg_count, keywords, keyword_count, results, capacity, count);
+}
+
+nbx_status nbx_call(nbx_context *ctx, const char *name, const nbx_value *args, int arg_count, const nbx_named_value *keywords,
+                    int keyword_count, nbx_value *results, int capacity, int *count) {
+    const nbx_operator *op = nbx_op_find(name);
+    if (!op) return nbx_fail(ctx, NBX_ERROR_UNKNOWN, "no operator is named %s", name ? name : "(null)");
+    return nbx_call_operator(ctx, op, args, arg_count, keywords, keyword_count, results, capacity, count);
+}
