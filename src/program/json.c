@@ -262,7 +262,7 @@ static bool read_number(parser *p, nbx_json *value) {
         }
         exponent += down ? -written : written;
     }
-    if (whole && exact && digits <= (uint64_t)INT64_MAX + (negative ? 1 : 0) && !(negative && !digits)) {
+    if (whole && exact && digits <= (uint64_t)INT64_MAX + (negative ? 1 : 0)) {
         const int64_t integer = negative ? (int64_t)(0 - digits) : (int64_t)digits;
         *value = (nbx_json){.kind = NBX_JSON_INT, .as.integer = integer};
         return true;

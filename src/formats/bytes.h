@@ -1,0 +1,28 @@
+// Bytes with shared ownership: a mapped file, or a block of memory. Tensors that lie in them hold a reference each.
+#ifndef NBX_FORMATS_BYTES_H
+#define NBX_FORMATS_BYTES_H
+
+#include "core/context.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct nbx_bytes {
+    int refs;     // atomic
+    bool mapped;
+    size_t count;
+    char *data;   // 64-byte aligned; NULL when count is 0
+} nbx_bytes;
+
+// Maps a whole file, privately: what is written to the memory stays in this process. NULL: fails ctx (IO or MEMORY).
+nbx_bytes *nbx_bytes_map(nbx_context *ctx, const char *path);
+// Uninitialised memory. NULL: fails ctx, naming what it was for.
+nbx_bytes *nbx_bytes_create(nbx_context *ctx, size_t count, const char *what);
+nbx_bytes *nbx_bytes_retain(nbx_bytes *bytes);
+void nbx_bytes_release(nbx_bytes *bytes);  // NULL is fine
+
+#ifdef __cplusplus
+}
+#endif
+#endif
