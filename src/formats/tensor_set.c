@@ -222,15 +222,20 @@ static nbx_status read_any(nbx_context *ctx, nbx_tensors *set, const char *path,
     return nbx_safetensors_read(ctx, set, path, file);
 }
 
+nbx_status nbx_tensors_read(nbx_context *ctx, const char *path, nbx_bytes *file, nbx_tensors **out) {
+    nbx_tensors *set = nbx_alloc_zero(sizeof *set);
+    const nbx_status status = set ? read_any(ctx, set, path, file) : nbx_fail_memory(ctx, sizeof *set, path);
+    if (status) nbx_tensors_destroy(set);
+    *out = status ? NULL : set;
+    return status;
+}
+
 nbx_status nbx_tensors_load(nbx_context *ctx, const char *path, nbx_tensors **out) {
     *out = NULL;
     nbx_bytes *file = nbx_bytes_map(ctx, path);
     if (!file) return nbx_last_status(ctx);
-    nbx_tensors *set = nbx_alloc_zero(sizeof *set);
-    const nbx_status status = set ? read_any(ctx, set, path, file) : nbx_fail_memory(ctx, sizeof *set, path);
+    const nbx_status status = nbx_tensors_read(ctx, path, file, out);
     nbx_bytes_release(file);
-    if (status) nbx_tensors_destroy(set);
-    else *out = set;
     return status;
 }
 

@@ -36,6 +36,9 @@ nbx_status nbx_tensors_add_metadata(nbx_context *ctx, nbx_tensors *set, const ch
 // numel x element size of a shape, or -1 when that is no size_t.
 int64_t nbx_placed_bytes(nbx_dtype dtype, int rank, const int64_t *shape);
 
+// What nbx_tensors_load does once the file is there. The bytes stay as long as the set or a tensor of it.
+nbx_status nbx_tensors_read(nbx_context *ctx, const char *path, nbx_bytes *file, nbx_tensors **out);
+
 // Readers of a whole file that is mapped. `path` is for messages.
 nbx_status nbx_safetensors_read(nbx_context *ctx, nbx_tensors *set, const char *path, nbx_bytes *file);
 nbx_status nbx_npz_read(nbx_context *ctx, nbx_tensors *set, const char *path, nbx_bytes *file);
