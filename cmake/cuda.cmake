@@ -20,7 +20,9 @@ if(NBX_CUDA)
         target_compile_options(nbx_cuda_objects PRIVATE --threads=1
             -Xcompiler=-fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-fno-asynchronous-unwind-tables,-ffp-contract=off)
         set_target_properties(nbx_cuda_objects PROPERTIES CUDA_RUNTIME_LIBRARY Static)
-        add_library(nbx_cuda SHARED $<TARGET_OBJECTS:nbx_cuda_objects>)
+        # What is pure of the core is compiled in; the rest is called back through ops/host.def.
+        add_library(nbx_cuda SHARED $<TARGET_OBJECTS:nbx_cuda_objects> src/core/dtype.c src/core/shape.c)
+        target_include_directories(nbx_cuda PRIVATE include src)
         set_target_properties(nbx_cuda PROPERTIES LINKER_LANGUAGE C VERSION ${PROJECT_VERSION} SOVERSION 0)
         find_package(CUDAToolkit REQUIRED)
         target_link_libraries(nbx_cuda PRIVATE CUDA::cudart_static Threads::Threads rt ${CMAKE_DL_LIBS})

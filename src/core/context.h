@@ -20,7 +20,7 @@ struct nbx_context {
     nbx_recorder *recorder;  // not NULL: kernel calls are recorded instead of made
     nbx_generator *generator;  // the default one, made when first used (ops/random)
     void (*destroy_generator)(nbx_generator *generator);
-    void *stream;        // of the CUDA backend
+    void *stream;        // of the CUDA backend, on device
 
     nbx_tensor **owned;  // what the open scopes own, innermost last
     size_t owned_count, owned_capacity;
@@ -52,8 +52,8 @@ void *nbx_scope_alloc(nbx_context *ctx, size_t bytes);
 struct nbx_op_call;
 typedef struct nbx_backend {
     int device_count;
-    void *(*alloc)(nbx_context *ctx, int index, size_t bytes);  // NULL: failed the context
-    void (*free)(nbx_storage *storage);                         // stream-ordered
+    // Fills data, owner and release of a storage that knows its device and bytes; memory is reused in stream order.
+    nbx_status (*alloc)(nbx_context *ctx, nbx_storage *storage);
     nbx_status (*copy)(nbx_context *ctx, nbx_device to_device, void *to, nbx_device from_device, const void *from, size_t bytes);
     nbx_status (*fill)(nbx_context *ctx, int index, void *to, int byte, size_t bytes);
     nbx_status (*synchronize)(nbx_context *ctx);                // surfaces device faults

@@ -49,9 +49,8 @@ nbx_storage *nbx_storage_create(nbx_context *ctx, nbx_device device, size_t byte
         if (!s->data) nbx_fail_memory(ctx, bytes, "tensor");
     } else {
         const nbx_backend *backend = nbx_backend_of(device.type);
-        s->data = backend ? backend->alloc(ctx, device.index, bytes) : NULL;
-        s->release = backend ? backend->free : NULL;
-        if (!backend) nbx_fail(ctx, NBX_ERROR_DEVICE, "no backend for the device of a tensor of %zu bytes", bytes);
+        if (backend) backend->alloc(ctx, s);
+        else nbx_fail(ctx, NBX_ERROR_DEVICE, "no backend for the device of a tensor of %zu bytes", bytes);
     }
     if (s->data) return s;
     nbx_free(s);

@@ -1,5 +1,7 @@
-// Backends: libnbx_cuda.so is opened on first use, from beside libnbx or where the system's loader finds it.
-#include "core/context.h"
+// Backends: libnbx_cuda.so is opened on first use, from beside this library or program, or where the system's loader
+// finds it, and is handed the functions it calls back.
+#include "core/memory.h"
+#include "ops/host.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -9,10 +11,21 @@
 static const nbx_backend *cuda;
 static pthread_once_t cuda_once = PTHREAD_ONCE_INIT;
 
+static nbx_status nbx_fail_text(nbx_context *ctx, nbx_status status, const char *text) { return nbx_fail(ctx, status, "%s", text); }
+static nbx_status nbx_call_fail_text(nbx_op_call *c, nbx_status status, const char *text) { return nbx_call_fail(c, status, "%s", text); }
+static bool nbx_tensor_absent(const nbx_tensor *t) { return !t || nbx_is_none(t); }
+
+static const nbx_host host = {
+    .abi = NBX_HOST_ABI,
+#define NBX_HOST(type, name, params, args) .name = name,
+#include "ops/host.def"
+#undef NBX_HOST
+};
+
 static void *open_beside_us(const char *file) {
     Dl_info here;
     char path[4096];
-    const char *slash = dladdr((void *)&nbx_backend_of, &here) && here.dli_fname ? strrchr(here.dli_fname, '/') : NULL;
+    const char *slash = dladdr((const void *)&host, &here) && here.dli_fname ? strrchr(here.dli_fname, '/') : NULL;
     if (!slash) return NULL;
     const int length = snprintf(path, sizeof path, "%.*s/%s", (int)(slash - here.dli_fname), here.dli_fname, file);
     return length > 0 && (size_t)length < sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
@@ -20,11 +33,12 @@ static void *open_beside_us(const char *file) {
 
 static void open_cuda(void) {
     void *library = open_beside_us("libnbx_cuda.so");
+    if (!library) library = dlopen("libnbx_cuda.so.0", RTLD_NOW | RTLD_LOCAL);
     if (!library) library = dlopen("libnbx_cuda.so", RTLD_NOW | RTLD_LOCAL);
     if (!library) return;
-    const nbx_backend *(*entry)(void);
+    nbx_backend_entry entry;
     *(void **)&entry = dlsym(library, "nbx_cuda_backend");
-    if (entry) cuda = entry();
+    if (entry) cuda = entry(&host);
 }
 
 const nbx_backend *nbx_backend_of(int device_type) {

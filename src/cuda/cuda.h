@@ -1,0 +1,78 @@
+// How a GPU works, for the authors of CUDA kernels: launches, streams, faults, registration.
+//
+// A kernel of an operator is `nbx_status softmax_cuda(nbx_op_call *c)`: host code that launches on the call's stream and
+// returns launch_status(c). It reads arguments as on the CPU; nbx_data() gives device addresses; c->scratch is device
+// memory. It does not synchronise and does not allocate. One line registers it under the name of the operator's row:
+//     NBX_CUDA_KERNEL("aten::_softmax", softmax_cuda)
+// For a composite row whose code reads data, the function registered here takes the composite's place on CUDA: it may
+// allocate with nbx_new, set results with out_tensor and read back with nbx_tensor_read.
+#ifndef NBX_CUDA_CUDA_H
+#define NBX_CUDA_CUDA_H
+
+#include "core/memory.h"
+#include "ops/host.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+#include <cuda_runtime.h>
+
+typedef struct nbx_cuda_row {
+    const char *name;
+    nbx_op_fn kernel;
+    struct nbx_cuda_row *next;
+} nbx_cuda_row;
+
+void nbx_cuda_register(nbx_cuda_row *row);
+
+#define NBX_CUDA_JOIN_(a, b) a##b
+#define NBX_CUDA_JOIN(a, b) NBX_CUDA_JOIN_(a, b)
+#define NBX_CUDA_KERNEL(NAME, FUNCTION)                                                                                \
+    static nbx_cuda_row NBX_CUDA_JOIN(row_, __LINE__) = {NAME, FUNCTION, NULL};                                        \
+    __attribute__((constructor)) static void NBX_CUDA_JOIN(register_, __LINE__)(void) {                                \
+        nbx_cuda_register(&NBX_CUDA_JOIN(row_, __LINE__));                                                             \
+    }
+
+// Facts of a device, read once.
+typedef struct nbx_cuda_facts {
+    char name[128];
+    int sm_count, capability;  // 90 for 9.0
+    size_t shared_bytes;       // a block may opt in to
+    size_t l2_bytes, memory_bytes;
+} nbx_cuda_facts;
+const nbx_cuda_facts *nbx_cuda_device_facts(int index);
+
+static inline cudaStream_t stream_of(const nbx_op_call *c) { return (cudaStream_t)c->stream; }
+
+// The status of the launches just made on this thread.
+nbx_status nbx_cuda_status(nbx_op_call *c, cudaError_t error);
+static inline nbx_status launch_status(nbx_op_call *c) { return nbx_cuda_status(c, cudaPeekAtLastError()); }
+
+// A fault word per stream: kernels store a code, the host reports it at the next observation with the operator's name.
+//   word 0: fault code (0 none), word 1: the operator's number, words 2-3: the offending value (int64)
+enum { NBX_FAULT_INDEX = 1, NBX_FAULT_ASSERT = 2, NBX_FAULT_DIVISION = 3 };
+struct nbx_fault_slot {
+    int code, op;
+    long long value, limit;
+};
+// Device address of the slot of the call's stream, and the number to store in `op` for this call.
+nbx_fault_slot *nbx_cuda_fault_slot(nbx_op_call *c, int *op_number);
+
+#ifdef __CUDACC__
+static __device__ __forceinline__ void raise_fault(nbx_fault_slot *slot, int op, int code, long long value, long long limit) {
+    if (atomicCAS(&slot->code, 0, code) == 0) {
+        slot->op = op;
+        slot->value = value;
+        slot->limit = limit;
+    }
+}
+#endif
+
+// Streams and memory, used by backend.cu.
+nbx_status nbx_cuda_alloc(nbx_context *ctx, nbx_storage *storage);
+void nbx_cuda_forget_stream(int index, cudaStream_t stream);  // a stream ends: its cached blocks go back to the driver
+
+// An absent element of a Tensor?[] argument, or an absent optional.
+extern "C" bool nbx_tensor_absent(const nbx_tensor *t);
+
+#endif

@@ -1,0 +1,28 @@
+// The table of host.def: functions of libnbx that libnbx_cuda calls.
+#ifndef NBX_OPS_HOST_H
+#define NBX_OPS_HOST_H
+
+#include "ops/iter.h"
+#include "ops/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NBX_HOST_ABI 1
+
+typedef struct nbx_host {
+    int abi;  // NBX_HOST_ABI of the library that filled it
+#define NBX_HOST(type, name, params, args) type(*name) params;
+#include "ops/host.def"
+#undef NBX_HOST
+} nbx_host;
+
+// libnbx_cuda's only export. NULL: built against another nbx_host, or the driver is missing.
+typedef const nbx_backend *(*nbx_backend_entry)(const nbx_host *host);
+NBX_API const nbx_backend *nbx_cuda_backend(const nbx_host *host);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
