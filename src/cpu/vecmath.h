@@ -9,20 +9,20 @@
 #include "cpu/simd.h"
 #include "cpu/vecmath_f64.h"
 
-static inline vf32 v_poly(vf32 x, const float *c, int count)
+SIMD_INLINE vf32 v_poly(vf32 x, const float *c, int count)
 {
     vf32 y = v_set1(c[count - 1]);
     for (int i = count - 2; i >= 0; i--) y = v_fma(y, x, v_set1(c[i]));
     return y;
 }
-static inline vf32 v_limit(vf32 x, float low, float high) // NaN stays
+SIMD_INLINE vf32 v_limit(vf32 x, float low, float high) // NaN stays
 {
     return v_max_fast(v_set1(low), v_min_fast(v_set1(high), x));
 }
 // 2^n, -126 <= n <= 127
-static inline vf32 v_power(vi32 n) { return v_from_bits(vi_shl(vi_add(n, vi_set1(127)), 23)); }
+SIMD_INLINE vf32 v_power(vi32 n) { return v_from_bits(vi_shl(vi_add(n, vi_set1(127)), 23)); }
 // x 2^n for -252 <= n <= 254, rounded once when the result is subnormal (if 2^(n/2) x is normal)
-static inline vf32 v_scale(vf32 x, vi32 n)
+SIMD_INLINE vf32 v_scale(vf32 x, vi32 n)
 {
     const vi32 half = vi_sar(n, 1);
     return v_mul(v_mul(x, v_power(half)), v_power(vi_sub(n, half)));
@@ -33,7 +33,7 @@ static inline vf32 v_scale(vf32 x, vi32 n)
 // e^x = 2^n (1 + p), for |x| < 2^14
 typedef struct { vf32 p; vi32 n; } v_exp_split;
 
-static inline v_exp_split v_split_exp(vf32 x)
+SIMD_INLINE v_exp_split v_split_exp(vf32 x)
 {
     static const float c[] = {0x1p-1f, 0x1.555556p-3f, 0x1.5555p-5f, 0x1.110ff2p-7f, 0x1.6d30cep-10f, 0x1.a26768p-13f};
     const vf32 n = v_rint(v_mul(x, v_set1(0x1.715476p+0f)));
@@ -41,26 +41,26 @@ static inline v_exp_split v_split_exp(vf32 x)
     const vf32 r = v_fnma(n, v_set1(0x1.7f7d1cp-20f), v_fnma(n, v_set1(0x1.62e4p-1f), x));
     return (v_exp_split){v_fma(v_mul(r, r), v_poly(r, c, 6), r), v_round_to_i32(n)};
 }
-static inline vf32 v_exp(vf32 x)
+SIMD_INLINE vf32 v_exp(vf32 x)
 {
     const v_exp_split s = v_split_exp(v_limit(x, -104.0f, 89.0f));
     return v_scale(v_add(s.p, v_set1(1.0f)), s.n);
 }
-static inline vf32 v_exp2(vf32 x)
+SIMD_INLINE vf32 v_exp2(vf32 x)
 {
     static const float c[] = {0x1.62e43p-1f, 0x1.ebfbep-3f, 0x1.c6b06cp-5f, 0x1.3b2a54p-7f,
                               0x1.5da9bp-10f, 0x1.44176p-13f, 0x1.d9f034p-17f};
     const vf32 t = v_limit(x, -151.0f, 129.0f), n = v_rint(t), r = v_sub(t, n);
     return v_scale(v_fma(r, v_poly(r, c, 7), v_set1(1.0f)), v_round_to_i32(n));
 }
-static inline vf32 v_expm1(vf32 x)
+SIMD_INLINE vf32 v_expm1(vf32 x)
 {
     return v_select(v_eq(x, v_zero()), x, v_from_f64(vd_expm1_short(v_low_f64(x)), vd_expm1_short(v_high_f64(x))));
 }
 
 // ---- logarithms -----------------------------------------------------------------------------------------------------
 
-static inline vf32 v_log(vf32 x)
+SIMD_INLINE vf32 v_log(vf32 x)
 {
     static const float c[] = {0x1.555554p-2f, -0x1.fffff8p-3f, 0x1.999d46p-3f, -0x1.555c8cp-3f, 0x1.23d506p-3f,
                               -0x1.fcbfc4p-4f, 0x1.de3896p-4f, -0x1.d77b1ap-4f, 0x1.20373cp-4f};
@@ -80,17 +80,17 @@ static inline vf32 v_log(vf32 x)
     r = v_select(v_eq(x, v_zero()), v_set1(-INFINITY), r);
     return v_select(v_ge(x, v_zero()), r, v_set1(NAN));
 }
-static inline vf32 v_log2(vf32 x)
+SIMD_INLINE vf32 v_log2(vf32 x)
 {
     const vf64 scale = vd_set1(VD_LOG2E);
     return v_from_f64(vd_mul(vd_log_short(v_low_f64(x)), scale), vd_mul(vd_log_short(v_high_f64(x)), scale));
 }
-static inline vf32 v_log10(vf32 x)
+SIMD_INLINE vf32 v_log10(vf32 x)
 {
     const vf64 scale = vd_set1(0x1.bcb7b1526e50ep-2);
     return v_from_f64(vd_mul(vd_log_short(v_low_f64(x)), scale), vd_mul(vd_log_short(v_high_f64(x)), scale));
 }
-static inline vf32 v_log1p(vf32 x)
+SIMD_INLINE vf32 v_log1p(vf32 x)
 {
     return v_select(v_eq(x, v_zero()), x, v_from_f64(vd_log1p_short(v_low_f64(x)), vd_log1p_short(v_high_f64(x))));
 }
@@ -99,7 +99,7 @@ static inline vf32 v_log1p(vf32 x)
 
 // With w = e^-|x| = s (1 + p), s = 2^n: sigmoid is 1 / (1 + w), or w / (1 + w) for negative x. The denominator is kept in
 // two floats and one Newton step corrects the quotient; s is applied last, so that subnormal results are right.
-static inline vf32 v_sigmoid(vf32 x)
+SIMD_INLINE vf32 v_sigmoid(vf32 x)
 {
     const vf32 one = v_set1(1.0f);
     const v_exp_split e = v_split_exp(v_max_fast(v_set1(-104.0f), v_neg(v_abs(x))));
@@ -117,7 +117,7 @@ static inline vf32 v_sigmoid(vf32 x)
 }
 
 // Small: x + x^3 P(x^2). Else 1 - 2 / (e^(2x) + 1), with e^(2x) + 1 in two floats.
-static inline vf32 v_tanh(vf32 x)
+SIMD_INLINE vf32 v_tanh(vf32 x)
 {
     static const float c[] = {-0x1.555556p-2f, 0x1.111134p-3f, -0x1.ba18a2p-5f, 0x1.65593ap-6f, -0x1.14be7cp-7f, 0x1.3841bap-9f};
     const vf32 one = v_set1(1.0f), two = v_set1(2.0f), size = v_min_fast(v_set1(10.0f), v_abs(x));
@@ -132,7 +132,7 @@ static inline vf32 v_tanh(vf32 x)
 }
 
 // Small: x + x P(x^2). Else 1 - e^(-g), g = |x| Q(|x|) fitted to -log(erfc).
-static inline vf32 v_erf(vf32 x)
+SIMD_INLINE vf32 v_erf(vf32 x)
 {
     static const float near_c[] = {0x1.06eba8p-3f, -0x1.812744p-2f, 0x1.ce2eap-4f, -0x1.b821c8p-6f,
                                    0x1.55d942p-8f, -0x1.b95474p-11f, 0x1.c4db5cp-14f, -0x1.177726p-17f};
@@ -144,13 +144,13 @@ static inline vf32 v_erf(vf32 x)
     const vf32 s = v_power(e.n), far = v_sub(v_sub(v_set1(1.0f), s), v_mul(e.p, s));
     return v_flip_sign(v_select(v_lt(size, v_set1(0.92f)), near, far), v_sign_bit(x));
 }
-static inline vf32 v_erfc(vf32 x) { return v_from_f64(vd_erfc_short(v_low_f64(x)), vd_erfc_short(v_high_f64(x))); }
+SIMD_INLINE vf32 v_erfc(vf32 x) { return v_from_f64(vd_erfc_short(v_low_f64(x)), vd_erfc_short(v_high_f64(x))); }
 
 // ---- circular functions ---------------------------------------------------------------------------------------------
 
 // x mod pi/2 for 2^28 <= |x| < 2^128 (Payne and Hanek): x is m 2^e with a 24-bit integer m. Bits of 2/pi whose product with
 // x is a multiple of 4 don't matter; the 96 bits from there on leave an error of 2^-70. *quadrant gets n mod 4.
-static inline double reduce_large(float x, unsigned *quadrant)
+SIMD_INLINE double reduce_large(float x, unsigned *quadrant)
 {
     static const uint32_t two_over_pi[] = {0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0,
                                            0xdb629599, 0x3c439041, 0xfe5163ab, 0xdebbc561};
@@ -176,7 +176,7 @@ static inline double reduce_large(float x, unsigned *quadrant)
 typedef enum { V_SIN, V_COS, V_TAN } v_circular;
 
 // Replaces the lanes of r where 2^28 <= |x| < infinity.
-static inline vf32 v_large_angles(vf32 x, vf32 r, v_circular which)
+SIMD_INLINE vf32 v_large_angles(vf32 x, vf32 r, v_circular which)
 {
     float in[16], out[16];
     v_store(in, x);
@@ -196,20 +196,20 @@ static inline vf32 v_large_angles(vf32 x, vf32 r, v_circular which)
     }
     return v_load(out);
 }
-static inline bool v_any_large_angle(vf32 x) { return vm_any(v_ge(v_abs(x), v_set1(0x1p28f))); }
+SIMD_INLINE bool v_any_large_angle(vf32 x) { return vm_any(v_ge(v_abs(x), v_set1(0x1p28f))); }
 
-static inline vf32 v_sin(vf32 x)
+SIMD_INLINE vf32 v_sin(vf32 x)
 {
     vf32 r = v_from_f64(vd_sin_short(v_low_f64(x)), vd_sin_short(v_high_f64(x)));
     r = v_select(v_eq(x, v_zero()), x, r);
     return v_any_large_angle(x) ? v_large_angles(x, r, V_SIN) : r;
 }
-static inline vf32 v_cos(vf32 x)
+SIMD_INLINE vf32 v_cos(vf32 x)
 {
     const vf32 r = v_from_f64(vd_cos_short(v_low_f64(x)), vd_cos_short(v_high_f64(x)));
     return v_any_large_angle(x) ? v_large_angles(x, r, V_COS) : r;
 }
-static inline vf32 v_tan(vf32 x)
+SIMD_INLINE vf32 v_tan(vf32 x)
 {
     vf32 r = v_from_f64(vd_tan_short(v_low_f64(x)), vd_tan_short(v_high_f64(x)));
     r = v_select(v_eq(x, v_zero()), x, r);
@@ -218,10 +218,10 @@ static inline vf32 v_tan(vf32 x)
 
 // ---- powers ---------------------------------------------------------------------------------------------------------
 
-static inline vf64 vd_pow_short(vf64 size, vf64 y) { return vd_exp_short(vd_mul(y, vd_log_short(size))); }
+SIMD_INLINE vf64 vd_pow_short(vf64 size, vf64 y) { return vd_exp_short(vd_mul(y, vd_log_short(size))); }
 
 // C99's pow, with all its special cases.
-static inline vf32 v_pow(vf32 x, vf32 y)
+SIMD_INLINE vf32 v_pow(vf32 x, vf32 y)
 {
     const vf32 zero = v_zero(), one = v_set1(1.0f), size = v_abs(x);
     vf32 r = v_from_f64(vd_pow_short(v_low_f64(size), v_low_f64(y)), vd_pow_short(v_high_f64(size), v_high_f64(y)));
@@ -235,18 +235,18 @@ static inline vf32 v_pow(vf32 x, vf32 y)
     return v_select(vm_or(v_eq(y, zero), v_eq(x, one)), one, r);
 }
 // 1 / sqrt(x), both rounded, as ATen computes it: at most 1.5 ulp.
-static inline vf32 v_rsqrt(vf32 x) { return v_div(v_set1(1.0f), v_sqrt(x)); }
+SIMD_INLINE vf32 v_rsqrt(vf32 x) { return v_div(v_set1(1.0f), v_sqrt(x)); }
 
 // ---- activations, in ATen's formulas --------------------------------------------------------------------------------
 
-static inline vf32 v_relu(vf32 x) { return v_max(x, v_zero()); }
-static inline vf32 v_silu(vf32 x) { return v_mul(x, v_sigmoid(x)); }
-static inline vf32 v_gelu(vf32 x)
+SIMD_INLINE vf32 v_relu(vf32 x) { return v_max(x, v_zero()); }
+SIMD_INLINE vf32 v_silu(vf32 x) { return v_mul(x, v_sigmoid(x)); }
+SIMD_INLINE vf32 v_gelu(vf32 x)
 {
     const vf32 half = v_set1(0.5f);
     return v_mul(v_mul(x, half), v_add(v_set1(1.0f), v_erf(v_mul(x, v_set1(0x1.6a09e6p-1f)))));
 }
-static inline vf32 v_gelu_tanh(vf32 x)
+SIMD_INLINE vf32 v_gelu_tanh(vf32 x)
 {
     const vf32 cube = v_mul(v_mul(x, x), x);
     const vf32 inner = v_mul(v_set1(0x1.988454p-1f), v_fma(v_set1(0.044715f), cube, x));
