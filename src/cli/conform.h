@@ -102,7 +102,7 @@ typedef struct test_case {
     int keyword_count;
     call_results results;
     struct block *subject;       // argument 0 as it was before the call, for the checks that index it
-    bool malformed;
+    const nbx_json *exact;       // float64 form of the result being compared, or NULL
 } test_case;
 
 // Runs one case and fills in its outcome (id, op and place are set by the caller).
@@ -161,6 +161,7 @@ char *index_text(const block *b, int64_t index, char *text, size_t size);
 
 typedef struct tolerance {
     double relative, absolute;
+    double scale;  // absolute grows by relative x this x the largest element: sums lose what cancels
     bool bits, given;
 } tolerance;
 tolerance case_tolerance(test_case *c, nbx_dtype dtype);
