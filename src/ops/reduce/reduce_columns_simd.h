@@ -120,8 +120,20 @@ NBX_INLINE void column_moments_f32(const part *p, int lanes, const char *x, int6
             const vf64 s0 = v_low_f64(s), s1 = v_high_f64(s), off0 = vd_mul(s0, inverse), off1 = vd_mul(s1, inverse);
             const vf64 q0 = vd_max(vd_fnma(off0, s0, v_low_f64(q)), vd_zero());
             const vf64 q1 = vd_max(vd_fnma(off1, s1, v_high_f64(q)), vd_zero());
+            const uint32_t wild = vm_bits(vm_not(v_lt(v_abs(about), v_set1(INFINITY))));
+            double old_mean[16], old_m2[16];
+            if (wild) memcpy(old_mean, mean + l, sizeof old_mean), memcpy(old_m2, m2 + l, sizeof old_m2);
             join_moments_lanes(mean + l, m2 + l, vd_add(v_low_f64(about), off0), q0, n, more);
             join_moments_lanes(mean + l + 8, m2 + l + 8, vd_add(v_high_f64(about), off1), q1, n, more);
+            for (int k = 0; wild && k < 16 && l + k < lanes; k++) {
+                if (!(wild >> k & 1)) continue;
+                mean[l + k] = old_mean[k], m2[l + k] = old_m2[k];
+                for (int64_t r = 0; r < count; r++) {
+                    float x0[16];
+                    v_store(x0, lanes_load_n(x + r * step, l + k, 1, dtype));
+                    moments_step(&mean[l + k], &m2[l + k], p->seen + row + r, (double)x0[0]);
+                }
+            }
         }
     }
 }
@@ -324,10 +336,10 @@ NBX_INLINE void row_complex(const part *p, int lane, const double *x, int64_t n,
         for (int64_t i = 0; i < n; i++) {
             const double was = *a, most = extreme_double(was, x[2 * i], REDUCE_MAX);
             *a = most;
-            const double about = isfinite(most) ? most : 0.0, scale = was == -(double)INFINITY ? 1.0 : exp(was - about);
+            const double about = isfinite(most) ? most : 0.0, scale = was == most || was == -(double)INFINITY ? 1.0 : exp(was - about);
             const double size = exp(x[2 * i] - about);
             *b = *b * scale + size * cos(x[2 * i + 1]);
-            *c = *c * scale + size * sin(x[2 * i + 1]);
+            *c = *c * scale + (x[2 * i + 1] == 0.0 ? 0.0 : size * sin(x[2 * i + 1]));
         }
     } else {
         for (int64_t i = 0; i < n; i++) {

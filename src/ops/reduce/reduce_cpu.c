@@ -188,26 +188,9 @@ static void stage(const reduce_job *job, void *to, const char *from, int64_t ste
         if (in != cast)
             for (int64_t i = 0; i < n; i++) x[i] = stage_wrap_int(x[i], cast);
     } else if (job->domain == REDUCE_F32) {
-        float *x = to;
-        stage_f32(x, from, step, n, in);
-        if (in == cast || cast == NBX_FLOAT32) return;
-        for (int64_t i = 0; i < n; i += 16) {
-            const int left = n - i < 16 ? (int)(n - i) : 16;
-            const vf32 y = v_load_n(x + i, left);
-            v_store_n(x + i, cast == NBX_FLOAT16 ? v_round_f16(y) : v_round_bf16(y), left);
-        }
+        stage_cast_f32(to, from, step, n, in, cast);
     } else if (job->domain == REDUCE_F64) {
-        double *x = to;
-        stage_f64(x, from, step, n, in);
-        if (in == cast || cast == NBX_FLOAT64) return;
-        for (int64_t i = 0; i < n; i++) x[i] = (double)(float)x[i];
-        if (cast == NBX_FLOAT32) return;
-        for (int64_t i = 0; i < n; i++) {
-            const vf32 y = v_set1((float)x[i]);
-            float lanes[16];
-            v_store(lanes, cast == NBX_FLOAT16 ? v_round_f16(y) : v_round_bf16(y));
-            x[i] = (double)lanes[0];
-        }
+        stage_cast_f64(to, from, step, n, in, cast);
     } else {
         double *x = to;
         stage_complex(x, from, step, n, in);
@@ -397,7 +380,10 @@ static void finish_lane(const reduce_job *job, const tile *t, int l, int64_t n, 
     const bool summed = job->op <= REDUCE_SQUARE && job->domain != REDUCE_COMPLEX;
     const double sum = summed && isfinite(a) && isfinite(b) ? a + b : a;
     switch (job->finish) {
-    case REDUCE_MEAN: value[0] = sum / (double)n, value[1] = b / (double)n; break;
+    case REDUCE_MEAN:  // complex: divided by n + 0i
+        value[0] = (pair ? a + b * 0.0 : sum) / (double)n;
+        value[1] = (b - a * 0.0) / (double)n;
+        break;
     case REDUCE_ROOT: value[0] = sqrt(sum); break;
     case REDUCE_P_ROOT: value[0] = pow(sum, 1.0 / job->p); break;
     case REDUCE_VAR:
@@ -411,7 +397,7 @@ static void finish_lane(const reduce_job *job, const tile *t, int l, int64_t n, 
         if (pair) {
             const double size = log(hypot(b, c));
             value[0] = isfinite(a) ? a + size : a;
-            value[1] = isfinite(a) ? atan2(c, b) : 0.0;
+            value[1] = a == -(double)INFINITY ? 0.0 : atan2(c, b);
         } else {
             value[0] = isfinite(a) ? a + log(b) : a;
         }

@@ -153,6 +153,14 @@ NBX_INLINE void join_moments(double *mean, double *m2, int64_t n, double more_me
     *m2 += more_m2 + delta * delta * ((double)n * share);
 }
 
+// One element more (Welford). Chunks with infinities go this way: their mean is the infinity only when it comes last, and
+// NaN else, as in ATen.
+static inline void moments_step(double *mean, double *m2, int64_t n, double x) {
+    const double delta = x - *mean;
+    *mean += delta / (double)(n + 1);
+    *m2 += delta * (x - *mean);
+}
+
 // Two passes over a chunk in the first-level cache: about the chunk's rounded mean, then corrected.
 NBX_INLINE void row_moments_f32(const part *p, int lane, const void *x, int64_t n, nbx_dtype dtype) {
     const size_t bytes = dtype == NBX_FLOAT32 ? 4 : 2;
@@ -160,6 +168,14 @@ NBX_INLINE void row_moments_f32(const part *p, int lane, const void *x, int64_t 
         const void *chunk = (const char *)x + (size_t)start * bytes;
         const int64_t count = n - start < CHUNK ? n - start : CHUNK;
         const float centre = (float)(row_sum_f32(chunk, count, dtype, REDUCE_SUM) / (double)count);
+        if (!isfinite(centre)) {
+            for (int64_t i = 0; i < count; i++) {
+                float x0[16];
+                v_store(x0, lanes_load_n(chunk, i, 1, dtype));
+                moments_step(&p->t->s[0].d[lane], &p->t->s[1].d[lane], p->seen + start + i, (double)x0[0]);
+            }
+            continue;
+        }
         const vf32 about = v_set1(centre);
         vf32 s0 = v_zero(), s1 = v_zero(), q0 = v_zero(), q1 = v_zero();
         int64_t i = 0;
@@ -285,7 +301,12 @@ NBX_INLINE void row_moments_f64(const part *p, int lane, const double *x, int64_
         const int64_t count = n - start < CHUNK ? n - start : CHUNK;
         double high = 0.0, low = 0.0, sums[8] = {0}, squares[8] = {0};
         row_sum_f64(&high, &low, x + start, count, REDUCE_SUM);
-        const double centre = isfinite(high) ? (high + low) / (double)count : high / (double)count;
+        const double centre = (high + low) / (double)count;
+        if (!isfinite(centre)) {
+            for (int64_t i = 0; i < count; i++)
+                moments_step(&p->t->s[0].d[lane], &p->t->s[1].d[lane], p->seen + start + i, x[start + i]);
+            continue;
+        }
         for (int64_t i = 0; i < count; i++) {
             const double d = x[start + i] - centre;
             sums[i & 7] += d, squares[i & 7] += d * d;

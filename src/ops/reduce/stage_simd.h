@@ -194,6 +194,29 @@ static inline void stage_complex(double *to, const char *from, int64_t step, int
     }
 }
 
+// The same after a conversion to dtype `cast`, whose domain is float or double: what the cast loses is lost here, too.
+static inline void stage_cast_f32(float *to, const char *from, int64_t step, int64_t n, nbx_dtype dtype, nbx_dtype cast) {
+    stage_f32(to, from, step, n, dtype);
+    if (dtype == cast || cast == NBX_FLOAT32) return;
+    for (int64_t i = 0; i < n; i += 16) {
+        const int left = n - i < 16 ? (int)(n - i) : 16;
+        const vf32 x = v_load_n(to + i, left);
+        v_store_n(to + i, cast == NBX_FLOAT16 ? v_round_f16(x) : v_round_bf16(x), left);
+    }
+}
+static inline void stage_cast_f64(double *to, const char *from, int64_t step, int64_t n, nbx_dtype dtype, nbx_dtype cast) {
+    stage_f64(to, from, step, n, dtype);
+    if (dtype == cast || cast == NBX_FLOAT64) return;
+    for (int64_t i = 0; i < n; i += 16) {
+        const int left = n - i < 16 ? (int)(n - i) : 16;
+        float part[16] = {0};
+        for (int k = 0; k < left; k++) part[k] = (float)to[i + k];
+        const vf32 x = v_load(part);
+        if (cast != NBX_FLOAT32) v_store(part, cast == NBX_FLOAT16 ? v_round_f16(x) : v_round_bf16(x));
+        for (int k = 0; k < left; k++) to[i + k] = (double)part[k];
+    }
+}
+
 // The value of an int64 as an integer dtype holds it.
 static inline int64_t stage_wrap_int(int64_t x, nbx_dtype dtype) {
     switch (dtype) {

@@ -1,0 +1,44 @@
+// softmax(x, dim): exp(x - max) / sum(exp(x - max)) along dim, and log_softmax, its logarithm.
+//   x float16 bfloat16 float32 float64 (any dtype when dtype= converts it); result contiguous, of the converted dtype
+//   half_to_float: a half x gives a float32 result
+//   source: aten::_softmax, aten::_log_softmax; rows of only -inf are NaN, except in _safe_softmax
+#include "ops/softmax/softmax.h"
+
+typedef struct form {
+    bool log, safe, half_to_float;
+} form;
+
+static const form plain = {false, false, true}, logarithm = {true, false, true};
+static const form plain_dtype = {false, false, false}, logarithm_dtype = {true, false, false}, safe_dtype = {false, true, false};
+
+static nbx_status infer(nbx_op_call *c) {
+    const form *f = c->op->data;
+    const nbx_tensor *x = arg_tensor(c, 0);
+    nbx_dtype dtype = (nbx_dtype)x->dtype;
+    int dim;
+    const nbx_status status = nbx_call_dim(c, arg_int(c, 1), x->rank, &dim);
+    if (status != NBX_OK) return status;
+    if (!f->half_to_float && !arg_is_none(c, 2)) dtype = arg_dtype(c, 2);
+    if (!nbx_dtype_is_float(dtype) || nbx_dtype_is_float8(dtype))
+        return nbx_call_fail(c, NBX_ERROR_DTYPE, "not implemented for %s", nbx_dtype_name(dtype));
+    if (f->half_to_float && arg_bool(c, 2)) {
+        if (dtype != NBX_FLOAT16 && dtype != NBX_BFLOAT16)
+            return nbx_call_fail(c, NBX_ERROR_DTYPE, "half_to_float needs a half input, found %s", nbx_dtype_name(dtype));
+        dtype = NBX_FLOAT32;
+    }
+    softmax_job *job = nbx_call_state(c, sizeof *job);
+    if (!job) return nbx_last_status(c->ctx);
+    *job = (softmax_job){dim, f->log, f->safe};
+    return out_new(c, 0, dtype, x->rank, x->shape, NULL) ? NBX_OK : nbx_last_status(c->ctx);
+}
+
+#define SOFTMAX(NAME, FORM) {.name = NAME, .infer = infer, .cpu = NBX_CPU_KERNEL(softmax_cpu), .data = &FORM}
+
+const nbx_op nbx_ops_softmax[] = {
+    SOFTMAX("aten::_softmax", plain),
+    SOFTMAX("aten::_log_softmax", logarithm),
+    SOFTMAX("aten::softmax.int", plain_dtype),
+    SOFTMAX("aten::log_softmax.int", logarithm_dtype),
+    SOFTMAX("aten::_safe_softmax", safe_dtype),
+    NBX_OPS_END,
+};
