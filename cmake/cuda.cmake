@@ -19,6 +19,9 @@ if(NBX_CUDA)
         target_compile_definitions(nbx_cuda_objects PRIVATE NBX_BUILDING=1)
         target_compile_options(nbx_cuda_objects PRIVATE --threads=1
             -Xcompiler=-fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-fno-asynchronous-unwind-tables,-ffp-contract=off)
+        if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
+            target_compile_options(nbx_cuda_objects PRIVATE --compress-mode=size)
+        endif()
         set_target_properties(nbx_cuda_objects PROPERTIES CUDA_RUNTIME_LIBRARY Static)
         # What is pure of the core is compiled in; the rest is called back through ops/host.def.
         add_library(nbx_cuda SHARED $<TARGET_OBJECTS:nbx_cuda_objects> src/core/dtype.c src/core/shape.c)

@@ -9,6 +9,9 @@
 extern "C" {
 #endif
 
+// What families describe for the kernels of both devices.
+#include "ops/matmul/product.h"
+
 #define NBX_HOST_ABI 1
 
 typedef struct nbx_host {
