@@ -25,12 +25,14 @@ static const char usage[] =
     "  --json FILE            every case, and per operator the largest errors, as JSON\n"
     "  --hashes FILE          a hash of every case's results, to compare two runs bit for bit\n"
     "  --timeout SECONDS      for one case (60)\n"
+    "  --mutate N             instead of comparing, N calls of each case with arguments changed at random: none may crash\n"
+    "  --seed N               for --mutate\n"
     "  --in-process           no child process: for debuggers\n"
     "  --verbose              skipped cases, and a table per operator\n"
     "\n"
     "Exit status: 0 all passed, 1 some failed, 2 usage, 3 a file or case is malformed.\n";
 
-enum { OPTION_DEVICE = 256, OPTION_ONLY, OPTION_THREADS, OPTION_ISA, OPTION_SKIP, OPTION_JSON, OPTION_HASHES, OPTION_TIMEOUT, OPTION_IN_PROCESS };
+enum { OPTION_DEVICE = 256, OPTION_ONLY, OPTION_THREADS, OPTION_ISA, OPTION_SKIP, OPTION_JSON, OPTION_HASHES, OPTION_TIMEOUT, OPTION_IN_PROCESS, OPTION_MUTATE, OPTION_SEED };
 
 static const struct option long_options[] = {
     {"device", required_argument, NULL, OPTION_DEVICE},   {"only", required_argument, NULL, OPTION_ONLY},
@@ -38,6 +40,7 @@ static const struct option long_options[] = {
     {"skip-missing", no_argument, NULL, OPTION_SKIP},     {"json", required_argument, NULL, OPTION_JSON},
     {"hashes", required_argument, NULL, OPTION_HASHES},   {"timeout", required_argument, NULL, OPTION_TIMEOUT},
     {"in-process", no_argument, NULL, OPTION_IN_PROCESS}, {"verbose", no_argument, NULL, 'v'},
+    {"mutate", required_argument, NULL, OPTION_MUTATE},   {"seed", required_argument, NULL, OPTION_SEED},
     {"help", no_argument, NULL, 'h'},                     {NULL, 0, NULL, 0},
 };
 
@@ -65,6 +68,8 @@ static bool read_option(options *o, int option) {
         return o->only_text != NULL;
     case OPTION_THREADS: return read_positive(optarg, &o->threads);
     case OPTION_TIMEOUT: return read_positive(optarg, &o->timeout_s);
+    case OPTION_MUTATE: return read_positive(optarg, &o->mutate);
+    case OPTION_SEED: o->seed = strtoull(optarg, NULL, 10); return true;
     case OPTION_ISA: o->isa = optarg; return true;
     case OPTION_SKIP: o->skip_missing = true; return true;
     case OPTION_JSON: o->json_path = optarg; return true;

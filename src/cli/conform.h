@@ -23,6 +23,8 @@ typedef struct options {
     const char *json_path;
     const char *hash_path;
     int timeout_s;          // for one case
+    int mutate;             // calls with changed arguments, instead of comparing
+    uint64_t seed;
     bool skip_missing, verbose, in_process;
 } options;
 
@@ -113,6 +115,11 @@ bool case_fail(test_case *c, const char *format, ...) NBX_PRINTF(2, 3);
 bool case_malformed(test_case *c, const char *format, ...) NBX_PRINTF(2, 3);
 void case_skip(test_case *c, const char *format, ...) NBX_PRINTF(2, 3);
 void *case_alloc(test_case *c, size_t bytes);  // freed with the case; zeroed; NULL has failed the case
+
+void case_free_from(test_case *c, size_t first);  // frees what case_alloc gave since block_count was `first`
+
+// Calls the operator with changed arguments (--mutate) and fails the case if that shows a fault.
+void mutate_case(test_case *c, const nbx_operator *op);
 
 // ---------------------------------------------------------------------------------------------------------- arguments
 // Turns an ARG into a value on the device under test. false: the case has failed or is skipped.

@@ -50,6 +50,10 @@ void *case_alloc(test_case *c, size_t bytes) {
     return memory;
 }
 
+void case_free_from(test_case *c, size_t first) {
+    while (c->block_count > first) free(c->blocks[--c->block_count]);
+}
+
 // -------------------------------------------------------------------------------------------------------------- calls
 typedef struct call_arguments {
     nbx_value *args;
@@ -144,6 +148,10 @@ static void run(test_case *c) {
     c->arg_count = a.arg_count;
     c->keywords = a.keywords;
     c->keyword_count = a.keyword_count;
+    if (c->options->mutate) {
+        mutate_case(c, op);
+        return;
+    }
     if (!remember_subject(c)) return;
     judge(c, nbx_call_operator(c->ctx, op, a.args, a.arg_count, a.keywords, a.keyword_count, c->results.values, MAX_RESULTS, &c->results.count));
 }
@@ -160,6 +168,6 @@ void case_run(const options *o, nbx_context *ctx, const nbx_tensors *arrays, con
     nbx_scope_close(ctx, scope, NULL);
     nbx_clear_error(ctx);
     for (int i = 0; i < c.generator_count; i++) nbx_generator_destroy(c.generators[i]);
-    for (size_t i = 0; i < c.block_count; i++) free(c.blocks[i]);
+    case_free_from(&c, 0);
     free(c.blocks);
 }

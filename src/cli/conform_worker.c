@@ -88,7 +88,8 @@ static bool run_file(worker *w, int file, long from) {
 }
 
 int worker_run(const options *o, int file, long index, int out, progress *p) {
-    const nbx_options context_options = {.device = o->device, .threads = o->threads, .isa = o->isa};
+    const size_t ceiling = o->mutate ? (size_t)512 << 20 : 0;  // absurd sizes are asked for
+    const nbx_options context_options = {.device = o->device, .threads = o->threads, .isa = o->isa, .memory_ceiling = ceiling};
     worker w = {.options = o, .ctx = nbx_context_create(&context_options), .out = out, .progress = p};
     if (!w.ctx) {
         fprintf(stderr, "nbx-conform: no context on this device\n");
