@@ -1,0 +1,188 @@
+// Loops of + - * / and the integer quotients and rests.
+#include "ops/elementwise/loops_simd.h"
+
+#include "ops/elementwise/complex_math.h"
+
+// ---------------------------------------------------------------------------------------------------------- add, sub
+static inline int64_t i_add(int64_t x, int64_t y) { return (int64_t)((uint64_t)x + (uint64_t)y); }
+static inline int64_t i_sub(int64_t x, int64_t y) { return (int64_t)((uint64_t)x - (uint64_t)y); }
+static inline int64_t i_mul(int64_t x, int64_t y) { return (int64_t)((uint64_t)x * (uint64_t)y); }
+static inline uint64_t u_add(uint64_t x, uint64_t y) { return x + y; }
+static inline uint64_t u_sub(uint64_t x, uint64_t y) { return x - y; }
+static inline uint64_t u_mul(uint64_t x, uint64_t y) { return x * y; }
+static inline double d_add(double x, double y) { return x + y; }
+static inline double d_sub(double x, double y) { return x - y; }
+static inline double d_mul(double x, double y) { return x * y; }
+static inline double d_div(double x, double y) { return x / y; }
+static inline vf32 f_add_scaled(vf32 x, vf32 y, ew_k32 k) { return v_fma(y, k.a, x); }
+static inline vf32 f_sub_scaled(vf32 x, vf32 y, ew_k32 k) { return v_fnma(y, k.a, x); }
+static inline double d_add_scaled(double x, double y, ew_k64 k) { return x + k.a * y; }
+static inline double d_sub_scaled(double x, double y, ew_k64 k) { return x - k.a * y; }
+static inline uint8_t b_or(uint8_t x, uint8_t y) { return x | y; }
+static inline uint8_t b_and(uint8_t x, uint8_t y) { return x & y; }
+static inline ew_c64 c64_add_scaled(ew_c64 x, ew_c64 y, ew_k64 k) {
+    return complex_addf(x, complex_mulf(CMPLXF((float)k.a, (float)k.b), y));
+}
+static inline ew_c64 c64_sub_scaled(ew_c64 x, ew_c64 y, ew_k64 k) {
+    return complex_subf(x, complex_mulf(CMPLXF((float)k.a, (float)k.b), y));
+}
+static inline ew_c128 c128_add_scaled(ew_c128 x, ew_c128 y, ew_k64 k) { return complex_add(x, complex_mul(CMPLX(k.a, k.b), y)); }
+static inline ew_c128 c128_sub_scaled(ew_c128 x, ew_c128 y, ew_k64 k) { return complex_sub(x, complex_mul(CMPLX(k.a, k.b), y)); }
+
+static inline bool unscaled(const ew_run *r) { return r->params->f[0] == 1 && r->params->f[1] == 0; }
+
+static void add_f32(const ew_run *r) {
+    if (unscaled(r)) ew_map2(r, v_add);
+    else ew_map2k(r, f_add_scaled);
+}
+static void sub_f32(const ew_run *r) {
+    if (unscaled(r)) ew_map2(r, v_sub);
+    else ew_map2k(r, f_sub_scaled);
+}
+static void add_f64(const ew_run *r) {
+    if (unscaled(r)) ew_apply2_f64(r, d_add);
+    else ew_apply2k_f64(r, d_add_scaled);
+}
+static void sub_f64(const ew_run *r) {
+    if (unscaled(r)) ew_apply2_f64(r, d_sub);
+    else ew_apply2k_f64(r, d_sub_scaled);
+}
+static void add_c64(const ew_run *r) {
+    if (unscaled(r)) ew_apply2_c64(r, complex_addf);
+    else ew_apply2k_c64(r, c64_add_scaled);
+}
+static void sub_c64(const ew_run *r) {
+    if (unscaled(r)) ew_apply2_c64(r, complex_subf);
+    else ew_apply2k_c64(r, c64_sub_scaled);
+}
+static void add_c128(const ew_run *r) {
+    if (unscaled(r)) ew_apply2_c128(r, complex_add);
+    else ew_apply2k_c128(r, c128_add_scaled);
+}
+static void sub_c128(const ew_run *r) {
+    if (unscaled(r)) ew_apply2_c128(r, complex_sub);
+    else ew_apply2k_c128(r, c128_sub_scaled);
+}
+// x + alpha y in the memory's own width: products and sums modulo 2^n.
+static void scaled_ints(const ew_run *r, int64_t alpha) {
+    const int64_t n = r->count;
+#define EW_INT_LOOP(T, G)                                                                                              \
+    const T *x = r->in[0], *y = r->in[1];                                                                              \
+    T *z = r->out[0];                                                                                                  \
+    EW_INDEPENDENT for (int64_t i = 0; i < n; i++) z[i] = (T)i_add((int64_t)x[i], i_mul(alpha, (int64_t)y[i]));
+    EW_EACH_INT(i_add, u_add)
+#undef EW_INT_LOOP
+}
+static void add_ints(const ew_run *r) {
+    if (r->params->i[0] == 1) ew_ints2(r, i_add, u_add);
+    else scaled_ints(r, r->params->i[0]);
+}
+static void sub_ints(const ew_run *r) {
+    if (r->params->i[0] == 1) ew_ints2(r, i_sub, u_sub);
+    else scaled_ints(r, i_sub(0, r->params->i[0]));
+}
+static inline uint8_t b_first(uint8_t x, uint8_t y) { return (void)y, x; }
+static void add_bool(const ew_run *r) {
+    if (r->params->f[0] != 0) ew_apply2_bool(r, b_or);
+    else ew_apply2_bool(r, b_first);
+}
+EW_KERNEL(ew_add, .f32 = add_f32, .f64 = add_f64, .ints = add_ints, .boolean = add_bool, .c64 = add_c64, .c128 = add_c128)
+EW_KERNEL(ew_sub, .f32 = sub_f32, .f64 = sub_f64, .ints = sub_ints, .c64 = sub_c64, .c128 = sub_c128)
+
+// ---------------------------------------------------------------------------------------------------------- mul, div
+EW_LOOP(mul_f32, ew_map2, v_mul)
+EW_LOOP(mul_f64, ew_apply2_f64, d_mul)
+EW_LOOP(mul_ints, ew_ints2, i_mul, u_mul)
+EW_LOOP(mul_bool, ew_apply2_bool, b_and)
+EW_LOOP(mul_c64, ew_apply2_c64, complex_mulf)
+EW_LOOP(mul_c128, ew_apply2_c128, complex_mul)
+EW_KERNEL(ew_mul, .f32 = mul_f32, .f64 = mul_f64, .ints = mul_ints, .boolean = mul_bool, .c64 = mul_c64, .c128 = mul_c128)
+
+EW_LOOP(div_f32, ew_map2, v_div)
+EW_LOOP(div_f64, ew_apply2_f64, d_div)
+EW_LOOP(div_c64, ew_apply2_c64, complex_divf)
+EW_LOOP(div_c128, ew_apply2_c128, complex_div)
+EW_KERNEL(ew_div, .f32 = div_f32, .f64 = div_f64, .c64 = div_c64, .c128 = div_c128)
+
+// ---------------------------------------------------------------------------------------------------- rounded quotients
+static inline vf32 f_div_trunc(vf32 x, vf32 y) { return v_trunc(v_div(x, y)); }
+static inline double d_div_trunc(double x, double y) { return trunc(x / y); }
+
+// Python's floor division: from the exact rest, so that it agrees with remainder.
+static inline double d_div_floor(double a, double b) {
+    if (b == 0) return a / b;
+    const double rest = fmod(a, b);
+    double quotient = (a - rest) / b;
+    if (rest != 0 && (b < 0) != (rest < 0)) quotient -= 1;
+    if (quotient == 0) return copysign(0.0, a / b);
+    const double whole = floor(quotient);
+    return quotient - whole > 0.5 ? whole + 1 : whole;
+}
+static inline float f_div_floor(float a, float b) {
+    if (b == 0) return a / b;
+    const float rest = fmodf(a, b);
+    float quotient = (a - rest) / b;
+    if (rest != 0 && (b < 0) != (rest < 0)) quotient -= 1;
+    if (quotient == 0) return copysignf(0.0f, a / b);
+    const float whole = floorf(quotient);
+    return quotient - whole > 0.5f ? whole + 1 : whole;
+}
+
+static inline int64_t i_div_trunc(int64_t a, int64_t b) { return b == -1 ? i_sub(0, a) : a / b; }
+static inline int64_t i_rest(int64_t a, int64_t b) { return b == -1 ? 0 : a % b; }
+static inline int64_t i_div_floor(int64_t a, int64_t b) {
+    const int64_t q = i_div_trunc(a, b);
+    return i_rest(a, b) != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+}
+static inline int64_t i_remainder(int64_t a, int64_t b) {
+    const int64_t r = i_rest(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+// Divisors of 0 are a fault; the result there is 0.
+EW_INLINE void divide_i64(const ew_run *r, int64_t (*f)(int64_t, int64_t)) {
+    const int64_t *x = r->in[0], *y = r->in[1];
+    int64_t *z = r->out[0];
+    bool zero = false;
+    for (int64_t i = 0; i < r->count; i++) {
+        const int64_t b = y[i];
+        zero |= b == 0;
+        z[i] = b ? f(x[i], b) : 0;
+    }
+    if (zero) __atomic_store_n(r->fault, EW_FAULT_ZERO_DIVISION, __ATOMIC_RELAXED);
+}
+
+static void div_mode_f32(const ew_run *r) {
+    if (r->params->i[0] == 0) ew_map2(r, v_div);
+    else if (r->params->i[0] == 1) ew_map2(r, f_div_trunc);
+    else ew_apply2_f32(r, f_div_floor);
+}
+static void div_mode_f64(const ew_run *r) {
+    if (r->params->i[0] == 0) ew_apply2_f64(r, d_div);
+    else if (r->params->i[0] == 1) ew_apply2_f64(r, d_div_trunc);
+    else ew_apply2_f64(r, d_div_floor);
+}
+static void div_mode_i64(const ew_run *r) {
+    if (r->params->i[0] == 1) divide_i64(r, i_div_trunc);
+    else divide_i64(r, i_div_floor);
+}
+EW_KERNEL(ew_div_mode, .f32 = div_mode_f32, .f64 = div_mode_f64, .i64 = div_mode_i64, .c64 = div_c64, .c128 = div_c128)
+
+// --------------------------------------------------------------------------------------------------------------- rests
+static inline double d_remainder(double a, double b) {
+    const double rest = fmod(a, b);
+    return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest;
+}
+static inline float f_remainder(float a, float b) {
+    const float rest = fmodf(a, b);
+    return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest;
+}
+EW_LOOP(remainder_f32, ew_apply2_f32, f_remainder)
+EW_LOOP(remainder_f64, ew_apply2_f64, d_remainder)
+EW_LOOP(remainder_i64, divide_i64, i_remainder)
+EW_KERNEL(ew_remainder, .f32 = remainder_f32, .f64 = remainder_f64, .i64 = remainder_i64)
+
+EW_LOOP(fmod_f32, ew_apply2_f32, fmodf)
+EW_LOOP(fmod_f64, ew_apply2_f64, fmod)
+EW_LOOP(fmod_i64, divide_i64, i_rest)
+EW_KERNEL(ew_fmod, .f32 = fmod_f32, .f64 = fmod_f64, .i64 = fmod_i64)
