@@ -1,12 +1,11 @@
 // The plain product: every dtype and stride, sums of 64 columns at a time in double (integers in 64 bits, wrapping).
 // It serves integers and complex numbers, and is what tests compare the packed one with.
-#include "core/half.h"
 #include "cpu/simd.h"
+#include "ops/matmul/plain_numbers.h"
 #include "ops/matmul/product_kernels.h"
 
 #define COLUMNS 64
 #define ROWS 8
-#define INLINE static inline __attribute__((always_inline))
 
 typedef struct plain_job {
     const nbx_product *p;
@@ -18,52 +17,6 @@ typedef struct matrices {
     const char *a, *b, *self;
     char *c;
 } matrices;
-
-INLINE double load_real(const char *p, int64_t i, nbx_dtype d) {
-    switch (d) {
-    case NBX_FLOAT64: return ((const double *)p)[i];
-    case NBX_FLOAT16: return (double)nbx_from_f16(((const uint16_t *)p)[i]);
-    case NBX_BFLOAT16: return (double)nbx_from_bf16(((const uint16_t *)p)[i]);
-    default: return (double)((const float *)p)[i];
-    }
-}
-
-INLINE void store_real(char *p, int64_t i, nbx_dtype d, double x) {
-    switch (d) {
-    case NBX_FLOAT64: ((double *)p)[i] = x; break;
-    case NBX_FLOAT16: ((uint16_t *)p)[i] = nbx_to_f16((float)x); break;
-    case NBX_BFLOAT16: ((uint16_t *)p)[i] = nbx_to_bf16((float)x); break;
-    default: ((float *)p)[i] = (float)x;
-    }
-}
-
-INLINE uint64_t load_int(const char *p, int64_t i, nbx_dtype d) {
-    switch (d) {
-    case NBX_UINT8: return ((const uint8_t *)p)[i];
-    case NBX_INT8: return (uint64_t)(int64_t)((const int8_t *)p)[i];
-    case NBX_INT16: return (uint64_t)(int64_t)((const int16_t *)p)[i];
-    case NBX_INT32: return (uint64_t)(int64_t)((const int32_t *)p)[i];
-    default: return ((const uint64_t *)p)[i];
-    }
-}
-
-INLINE void store_int(char *p, int64_t i, nbx_dtype d, uint64_t x) {
-    switch (d) {
-    case NBX_UINT8:
-    case NBX_INT8: ((uint8_t *)p)[i] = (uint8_t)x; break;
-    case NBX_INT16: ((uint16_t *)p)[i] = (uint16_t)x; break;
-    case NBX_INT32: ((uint32_t *)p)[i] = (uint32_t)x; break;
-    default: ((uint64_t *)p)[i] = x;
-    }
-}
-
-INLINE void load_complex(const char *p, int64_t i, nbx_dtype d, double *re, double *im) {
-    if (d == NBX_COMPLEX128) {
-        *re = ((const double *)p)[2 * i], *im = ((const double *)p)[2 * i + 1];
-    } else {
-        *re = (double)((const float *)p)[2 * i], *im = (double)((const float *)p)[2 * i + 1];
-    }
-}
 
 INLINE void real_row(const nbx_product *p, const matrices *x, int64_t i, int64_t j0, int64_t count, nbx_dtype d, nbx_dtype out) {
     double sum[COLUMNS] = {0};
@@ -120,12 +73,7 @@ INLINE void complex_row(const nbx_product *p, const matrices *x, int64_t i, int6
             yr += p->beta[0] * sr - p->beta[1] * si;
             yi += p->beta[0] * si + p->beta[1] * sr;
         }
-        const int64_t at = 2 * (i * p->c.row + (j0 + j) * p->c.col);
-        if (d == NBX_COMPLEX128) {
-            ((double *)x->c)[at] = yr, ((double *)x->c)[at + 1] = yi;
-        } else {
-            ((float *)x->c)[at] = (float)yr, ((float *)x->c)[at + 1] = (float)yi;
-        }
+        store_complex(x->c, i * p->c.row + (j0 + j) * p->c.col, d, yr, yi);
     }
 }
 

@@ -1,0 +1,53 @@
+// The kernels that convolution_cpu.c chooses from.
+#ifndef NBX_OPS_CONV_KERNELS_H
+#define NBX_OPS_CONV_KERNELS_H
+
+#include "cpu/isa.h"
+#include "ops/conv/conv.h"
+
+// Scratch of the blocked kernel, which depends on the tile; the largest of all instruction sets is taken.
+#define CONV_MAX_ROWS 8
+#define CONV_MAX_LANES 48
+#define CONV_OUT_BLOCK 256  // channels of the result a task computes at most
+
+typedef struct conv_tap {
+    int64_t weight;            // offset in the weight
+    int32_t sub[CONV_DIMS];    // which plane of the expanded input
+    int32_t shift[CONV_DIMS];  // and where in it
+} conv_tap;
+
+typedef struct conv_phase {
+    conv_axis axis[CONV_DIMS];
+    int64_t first_tap, taps;
+} conv_phase;
+
+// How the blocked kernel cuts the work. A task expands the input of one block of positions (all channels of a group, with
+// padding, split by stride into planes so that every tap reads consecutive elements) and multiplies it.
+typedef struct conv_plan {
+    int64_t phases, taps;       // taps in all
+    int64_t phase_count[CONV_DIMS];
+    int64_t sub[CONV_DIMS];     // planes along a dim: the stride
+    int64_t origin[CONV_DIMS];  // input position of element 0 of the expansion of position 0
+    int64_t block[CONV_DIMS], blocks[CONV_DIMS];  // positions of a block, and blocks (of the largest phase)
+    int64_t size[CONV_DIMS];    // of a plane of the expansion
+    int64_t channel;            // floats of one channel of the expansion
+    bool direct;                // 1 x 1: tiles read the input where it lies
+    bool pack;                  // the weights are copied to tiles
+    int64_t rows;               // channels of the result of a group, rounded up to CONV_MAX_ROWS
+    size_t taps_at, phases_at, offsets_at, weights_at, threads_at, thread_bytes;  // places in scratch
+    size_t total;
+} conv_plan;
+
+void nbx_conv_plan(const nbx_conv *p, int threads, conv_plan *plan);
+bool nbx_conv_is_blocked(const nbx_conv *p);    // else plain or depthwise
+bool nbx_conv_is_depthwise(const nbx_conv *p);
+int64_t nbx_conv_depthwise_row(const nbx_conv *p);   // floats of one residue of a padded row
+int64_t nbx_conv_depthwise_band(const nbx_conv *p);  // rows of the result per task
+
+#ifdef NBX_ISA_SUFFIX
+void NBX_KERNEL(conv_plain)(nbx_pool *pool, const nbx_conv *p);
+void NBX_KERNEL(conv_blocked)(nbx_pool *pool, const nbx_conv *p, void *scratch, int threads);
+void NBX_KERNEL(conv_depthwise)(nbx_pool *pool, const nbx_conv *p, void *scratch, int threads);
+#endif
+
+#endif

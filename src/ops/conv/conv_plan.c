@@ -1,0 +1,137 @@
+// How the blocked convolution cuts its work: blocks whose expanded input stays in the second-level cache.
+#include <string.h>
+
+#include "ops/conv/conv_kernels.h"
+
+#define EXPANSION_FLOATS 65536  // 256 KiB: a quarter of the smallest L2 we care for
+
+bool nbx_conv_is_depthwise(const nbx_conv *p) {
+    return !p->transposed && p->in_channels == 1 && p->kernel[0] == 1 && p->padding[0] == 0 && p->stride[0] == 1 &&
+           (p->dtype == NBX_FLOAT32 || p->dtype == NBX_FLOAT16 || p->dtype == NBX_BFLOAT16) && p->out_channels <= 4;
+}
+
+bool nbx_conv_is_blocked(const nbx_conv *p) {
+    const double phases = p->transposed ? (double)p->stride[0] * (double)p->stride[1] * (double)p->stride[2] : 1;
+    return phases < 65536 && (p->dtype == NBX_FLOAT32 || p->dtype == NBX_FLOAT16 || p->dtype == NBX_BFLOAT16);
+}
+
+static int64_t at_least(int64_t x, int64_t least) { return x < least ? least : x; }
+static int64_t at_most(int64_t x, int64_t most) { return x > most ? most : x; }
+
+// Is every filter one run of floats, in the order channel, depth, height, width?
+static bool filters_are_runs(const nbx_conv *p) {
+    int64_t step = 1;
+    for (int d = CONV_DIMS - 1; d >= 0; d--) {
+        if (p->kernel[d] != 1 && p->weight_stride[2 + d] != step) return false;
+        step *= p->kernel[d];
+    }
+    return p->in_channels == 1 || p->weight_stride[1] == step;
+}
+
+// Range of positions a dim has (of the largest phase), and how far the taps reach beyond a position.
+static void measure_axis(const nbx_conv *p, conv_plan *plan, int d, int64_t *positions, int64_t *halo) {
+    if (!p->transposed) {
+        plan->sub[d] = p->kernel[d] == 1 ? 1 : at_most(p->stride[d], (p->kernel[d] - 1) * p->dilation[d] + 1);
+        plan->origin[d] = -p->padding[d];
+        *positions = p->out[d];
+        *halo = (p->kernel[d] - 1) * p->dilation[d] / p->stride[d];
+        return;
+    }
+    int64_t least = INT64_MAX, most = INT64_MIN, shift;
+    plan->sub[d] = 1;
+    *positions = (p->out[d] + p->stride[d] - 1) / p->stride[d];
+    for (int64_t phase = 0; phase < plan->phase_count[d]; phase++)
+        for (int64_t k = 0; k < p->kernel[d]; k++) {
+            if (!conv_tap_shift(p, d, phase, k, &shift)) continue;
+            least = at_most(shift, least), most = at_least(shift, most);
+        }
+    if (least > most) least = most = 0;
+    plan->origin[d] = least;
+    *halo = most - least;
+}
+
+// May a tile read the input where it lies? Kernel and stride 1, no padding, rows of consecutive floats.
+static bool reads_directly(const nbx_conv *p) {
+    for (int d = 0; d < CONV_DIMS; d++)
+        if (p->kernel[d] != 1 || p->stride[d] != 1 || p->padding[d] != 0) return false;
+    return p->dtype == NBX_FLOAT32 && !p->transposed && p->in_stride[4] == 1 && p->in[2] >= 2 * CONV_MAX_LANES;
+}
+
+static void choose_block(const nbx_conv *p, conv_plan *plan, const int64_t *positions, const int64_t *halo) {
+    const int64_t planes = at_least(plan->sub[0] * plan->sub[1] * plan->sub[2] * p->in_channels, 1);
+    const int64_t floats = at_least(EXPANSION_FLOATS / planes, 1);
+    int64_t slice = halo[0] + 1;  // floats per channel, dim by dim from the outside
+    const int64_t row = at_least(floats / (slice * (halo[1] + 1)), 1);
+    plan->block[2] = at_most(positions[2], at_least(at_most(row - halo[2], 256), CONV_MAX_LANES));
+    slice *= plan->block[2] + halo[2];
+    plan->block[1] = at_most(positions[1], at_least(floats / slice - halo[1], 1));
+    plan->block[0] = 1;
+    plan->direct = reads_directly(p);
+    if (plan->direct) {
+        plan->block[1] = 1;
+    } else if (plan->block[1] == positions[1] && plan->block[2] == positions[2]) {
+        slice = (plan->block[2] + halo[2]) * (plan->block[1] + halo[1]);
+        plan->block[0] = at_most(positions[0], at_least(floats / slice - halo[0], 1));
+    }
+    plan->channel = plan->sub[0] * plan->sub[1] * plan->sub[2];
+    for (int d = 0; d < CONV_DIMS; d++) {
+        plan->block[d] = at_least(plan->block[d], 1);
+        plan->blocks[d] = (positions[d] + plan->block[d] - 1) / plan->block[d];
+        plan->size[d] = plan->block[d] + halo[d];
+        plan->channel *= plan->size[d];
+    }
+}
+
+static size_t place(size_t *total, size_t bytes) {
+    const size_t at = *total;
+    *total += (bytes + 63) & ~(size_t)63;
+    return at;
+}
+
+void nbx_conv_plan(const nbx_conv *p, int threads, conv_plan *plan) {
+    int64_t positions[CONV_DIMS], halo[CONV_DIMS];
+    memset(plan, 0, sizeof *plan);
+    plan->phases = plan->taps = 1;
+    for (int d = 0; d < CONV_DIMS; d++) {
+        plan->phase_count[d] = p->transposed ? p->stride[d] : 1;
+        plan->phases *= plan->phase_count[d];
+        plan->taps *= p->kernel[d];
+        measure_axis(p, plan, d, &positions[d], &halo[d]);
+    }
+    choose_block(p, plan, positions, halo);
+    plan->rows = (p->out_channels + CONV_MAX_ROWS - 1) / CONV_MAX_ROWS * CONV_MAX_ROWS;
+    plan->pack = p->dtype != NBX_FLOAT32 || p->transposed || !filters_are_runs(p) || p->out_channels < CONV_MAX_ROWS;
+    const int64_t inner = p->in_channels * plan->taps;
+    const int64_t block = at_most(plan->rows, CONV_OUT_BLOCK) + CONV_MAX_ROWS;
+    plan->taps_at = place(&plan->total, (size_t)plan->taps * sizeof(conv_tap));
+    plan->phases_at = place(&plan->total, (size_t)plan->phases * sizeof(conv_phase));
+    plan->offsets_at = place(&plan->total, (size_t)inner * sizeof(int32_t));
+    if (plan->pack) plan->weights_at = place(&plan->total, (size_t)(p->groups * (plan->rows + CONV_MAX_ROWS) * inner) * sizeof(float));
+    plan->threads_at = plan->total;
+    place(&plan->thread_bytes, (size_t)(plan->channel * p->in_channels + 2 * CONV_MAX_LANES) * sizeof(float));
+    place(&plan->thread_bytes, (size_t)(block * CONV_MAX_LANES) * sizeof(float));
+    plan->total += plan->thread_bytes * (size_t)threads;
+}
+
+// A row of the result, and what taps and whole vectors read beyond it.
+int64_t nbx_conv_depthwise_row(const nbx_conv *p) { return (p->out[2] + 15) / 16 * 16 + (p->kernel[2] - 1) * p->dilation[2] / p->stride[2] + 16; }
+
+// As many rows as keep the widened input near 16 KiB, half of the first-level cache.
+int64_t nbx_conv_depthwise_band(const nbx_conv *p) {
+    const int64_t row = nbx_conv_depthwise_row(p) * p->stride[2];
+    return at_most(at_least((4096 / row - (p->kernel[1] - 1) * p->dilation[1]) / p->stride[1], 4), at_least(p->out[1], 1));
+}
+
+static size_t depthwise_bytes(const nbx_conv *p) {
+    const int64_t rows = (nbx_conv_depthwise_band(p) - 1) * p->stride[1] + (p->kernel[1] - 1) * p->dilation[1] + 1;
+    const int64_t floats = (p->kernel[1] * p->kernel[2] + 15) / 16 * 16 + rows * p->stride[2] * nbx_conv_depthwise_row(p);
+    return ((size_t)floats * sizeof(float) + 63) & ~(size_t)63;
+}
+
+size_t nbx_conv_scratch(const nbx_conv *p, int threads) {
+    conv_plan plan;
+    if (nbx_conv_is_depthwise(p)) return depthwise_bytes(p) * (size_t)threads;
+    if (!nbx_conv_is_blocked(p)) return 0;
+    nbx_conv_plan(p, threads, &plan);
+    return plan.total;
+}
