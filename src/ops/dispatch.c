@@ -185,6 +185,9 @@ static nbx_status check_target(nbx_op_call *c, nbx_form form, const nbx_tensor *
     if (!nbx_can_cast((nbx_dtype)result->dtype, (nbx_dtype)target->dtype))
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "result type %s can't be cast to the output type %s",
                              nbx_dtype_name((nbx_dtype)result->dtype), nbx_dtype_name((nbx_dtype)target->dtype));
+    if (form == NBX_FORM_OUT && result->dtype != target->dtype && (c->op->flags & (NBX_OP_STRIDED_SAME | NBX_OP_EXACT_OUT)))
+        return nbx_call_fail(c, NBX_ERROR_DTYPE, "expected an output of type %s, not %s", nbx_dtype_name((nbx_dtype)result->dtype),
+                             nbx_dtype_name((nbx_dtype)target->dtype));
     if (form == NBX_FORM_IN_PLACE && !nbx_same_shape(result, target))
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "output of shape %s doesn't match the broadcast shape %s",
                              nbx_shape_text(target->rank, target->shape, found, sizeof found),
@@ -197,7 +200,9 @@ static nbx_status check_target(nbx_op_call *c, nbx_form form, const nbx_tensor *
 // out= arguments of another shape are resized, as ATen does.
 static nbx_status resize_target(nbx_op_call *c, const nbx_tensor *result, nbx_tensor *target) {
     if (nbx_same_shape(result, target)) return NBX_OK;
-    const int64_t bytes = nbx_extent_bytes((nbx_dtype)target->dtype, result->rank, result->shape, result->stride, target->offset);
+    int64_t stride[NBX_MAX_RANK];
+    nbx_strides_preserve(result, stride);  // the result's own; a view with gaps is packed
+    const int64_t bytes = nbx_extent_bytes((nbx_dtype)target->dtype, result->rank, result->shape, stride, target->offset);
     if (bytes < 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "the result is larger than any memory");
     nbx_storage *storage = NULL;
     if ((uint64_t)bytes > target->storage->bytes) {
@@ -205,7 +210,7 @@ static nbx_status resize_target(nbx_op_call *c, const nbx_tensor *result, nbx_te
                                    : nbx_storage_create(c->ctx, target->storage->device, (size_t)bytes);
         if (!storage) return c->ctx->status;
     }
-    const bool done = nbx_tensor_become(c->ctx, target, (nbx_dtype)target->dtype, result->rank, result->shape, result->stride,
+    const bool done = nbx_tensor_become(c->ctx, target, (nbx_dtype)target->dtype, result->rank, result->shape, stride,
                                         target->offset, storage);
     nbx_storage_release(storage);
     return done ? NBX_OK : c->ctx->status;
@@ -223,7 +228,7 @@ static bool hazard(const nbx_tensor *in, const nbx_tensor *target) {
 // May the kernel write straight into the target while reading the arguments?
 static bool writes_directly(const nbx_op_call *c, const nbx_tensor *result, const nbx_tensor *target) {
     if (result->storage) return false;
-    if (!(c->op->flags & NBX_OP_STRIDED_OUT)) return false;
+    if (!(c->op->flags & (NBX_OP_STRIDED_OUT | NBX_OP_STRIDED_SAME))) return false;
     for (int i = 0; i < c->arg_count; i++) {
         if (c->args[i].kind == NBX_KIND_TENSOR && hazard(c->args[i].as.tensor, target)) return false;
         if (c->args[i].kind == NBX_KIND_TENSORS)
@@ -391,7 +396,8 @@ nbx_status nbx_dispatch(nbx_context *ctx, const nbx_operator *op, const nbx_valu
     if (status == NBX_OK) status = run_row(&c, op, &t);
     ctx->depth--;
     nbx_scope_close(ctx, scope, NULL);
-    if (status == NBX_OK) status = hand_over(&c, results, capacity, count);
+    if (status == NBX_OK && op->form == NBX_FORM_OUT && schema->result_count == 0) drop_results(&c);  // the targets hold them
+    else if (status == NBX_OK) status = hand_over(&c, results, capacity, count);
     else drop_results(&c);
     nbx_free(c.list);
     nbx_free(c.state);

@@ -34,6 +34,9 @@ enum {
     NBX_OP_ON_HOST = 64,      // no kernel on other devices: arguments are copied to the host and results back (linear
                               // algebra through LAPACK). Holds, too, for NBX_OP_READS_DATA rows a device has no code for.
     NBX_OP_IN_PLACE = 32,     // the row itself is an in-place operator: its composite or kernel writes args and returns them
+    NBX_OP_STRIDED_SAME = 128, // as STRIDED_OUT, but of the dtype that infer gave: what moves elements without looking at
+                               // them. An out= of another dtype is refused, as ATen does there.
+    NBX_OP_EXACT_OUT = 256,    // an out= of another dtype is refused
 };
 
 typedef struct nbx_op {
