@@ -202,7 +202,7 @@ static nbx_status ravel(nbx_op_call *c) {
 
 const nbx_op nbx_ops_view[] = {
     {.name = "aten::view", .infer = view},
-    {.name = "aten::_unsafe_view", .infer = view},
+    {.name = "aten::_unsafe_view", .infer = view, .flags = NBX_OP_EXACT_OUT},
     {.name = "aten::view.dtype", .infer = view_dtype},
     {.name = "aten::view_as", .composite = view_as},
     {.name = "aten::_reshape_alias", .infer = reshape_alias},
