@@ -1,0 +1,28 @@
+// Combining elements that meet at one place: what scatter_add, index_put(accumulate), index_reduce and the like do.
+#ifndef NBX_OPS_COMBINE_H
+#define NBX_OPS_COMBINE_H
+
+#include "ops/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum nbx_combine { NBX_COMBINE_SET, NBX_COMBINE_ADD, NBX_COMBINE_MUL, NBX_COMBINE_MAX, NBX_COMBINE_MIN } nbx_combine;
+
+// to[i] = to[i] op from[i], rounded to the dtype each time; strides in bytes. float16 and bfloat16 compute in float; bool adds
+// as or and multiplies as and; NaN wins maximum and minimum.
+typedef void (*nbx_combine_fn)(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t count);
+// NULL: the dtype has no such operation (order of complex numbers; float8).
+nbx_combine_fn nbx_combine_of(nbx_combine how, nbx_dtype dtype);
+// What combining starts from: 0, 1, the least or the greatest value. 16 bytes.
+void nbx_combine_identity(nbx_combine how, nbx_dtype dtype, void *element);
+// to[i] = to[i] / count, integers rounded down.
+void nbx_divide_run(nbx_dtype dtype, char *to, int64_t to_stride, int64_t divisor, int64_t count);
+// Reads "sum", "prod", "mean", "amax", "amin" ("add" and "multiply" of the older scatter.reduce). false: none of them.
+bool nbx_combine_parse(const char *name, nbx_combine *how, bool *mean);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
