@@ -10,13 +10,13 @@
 #ifndef NBX_OPS_OP_H
 #define NBX_OPS_OP_H
 
+#include "nbx/extension.h"
 #include "ops/schema.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-typedef struct nbx_op_call nbx_op_call;
 typedef nbx_status (*nbx_op_fn)(nbx_op_call *call);
 
 typedef struct nbx_cost {
@@ -118,8 +118,6 @@ static inline bool nbx_is_scalar_kind(int kind) { return kind >= NBX_KIND_INT &&
 nbx_status nbx_call_dim(nbx_op_call *c, int64_t dim, int rank, int *wrapped);
 // A list of dims as bits; absent or empty: all dims (if empty_is_all). Repeated dims fail.
 nbx_status nbx_call_dims(nbx_op_call *c, int arg, int rank, bool empty_is_all, uint64_t *mask);
-// nbx_fail with the operator's name in front: "softmax: ...".
-nbx_status nbx_call_fail(nbx_op_call *c, nbx_status status, const char *format, ...) NBX_PRINTF(3, 4);
 // Fails unless t's dtype is floating (or complex), saying so.
 nbx_status nbx_call_need_float(nbx_op_call *c, const nbx_tensor *t, bool complex_too);
 

@@ -1,0 +1,73 @@
+// A user's operator: registered once, called boxed, refused when it is malformed or taken.
+#include "nbx/extension.h"
+#include "nbx/ops.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static nbx_status infer(nbx_op_call *c) {
+    const nbx_tensor *x = nbx_call_tensor(c, 0);
+    if (nbx_tensor_dtype(x) != NBX_FLOAT32) return nbx_call_fail(c, NBX_ERROR_DTYPE, "x must be float32");
+    return nbx_call_new_result(c, 0, NBX_FLOAT32, nbx_tensor_rank(x), nbx_tensor_shape(x));
+}
+
+static nbx_status on_cpu(nbx_op_call *c) {
+    const float *x = nbx_tensor_data(nbx_call_tensor(c, 0));
+    float *y = nbx_tensor_data(nbx_call_result(c, 0));
+    for (int64_t i = 0; i < nbx_tensor_numel(nbx_call_result(c, 0)); i++) y[i] = x[i] * (float)nbx_call_float(c, 1);
+    return NBX_OK;
+}
+
+static nbx_status twice(nbx_op_call *c) {
+    const nbx_tensor *x = nbx_call_tensor(c, 0);
+    return nbx_call_set_result(c, 0, nbx_add(nbx_call_context(c), x, x));
+}
+
+static void a_kernel_and_a_composite(void **state) {
+    (void)state;
+    nbx_context *ctx = nbx_context_create(NULL);
+    const nbx_operator_definition scale = {.schema = "testlib::scale(Tensor x, float by=2.0) -> Tensor", .infer = infer, .cpu = on_cpu};
+    const nbx_operator_definition doubled = {.schema = "testlib::twice(Tensor x) -> Tensor", .composite = twice};
+    assert_int_equal(nbx_operator_register(ctx, &scale), NBX_OK);
+    assert_int_equal(nbx_operator_register(ctx, &doubled), NBX_OK);
+    const float values[] = {1, -2, 3};
+    const int64_t shape[] = {3};
+    const nbx_value x = nbx_of_tensor(nbx_tensor_from_host(ctx, NBX_FLOAT32, 1, shape, values));
+    nbx_value y;
+    float got[3];
+    assert_int_equal(nbx_call(ctx, "testlib::scale", &x, 1, NULL, 0, &y, 1, NULL), NBX_OK);
+    assert_int_equal(nbx_tensor_read(ctx, y.as.tensor, got), NBX_OK);
+    assert_true(got[0] == 2 && got[1] == -4 && got[2] == 6);
+    assert_int_equal(nbx_call(ctx, "testlib::twice", &x, 1, NULL, 0, &y, 1, NULL), NBX_OK);
+    assert_int_equal(nbx_tensor_read(ctx, y.as.tensor, got), NBX_OK);
+    assert_true(got[2] == 6);
+
+    assert_int_equal(nbx_operator_register(ctx, &scale), NBX_ERROR_ARGUMENT);
+    assert_non_null(strstr(nbx_last_message(ctx), "testlib::scale"));
+    nbx_clear_error(ctx);
+    const nbx_operator_definition broken = {.schema = "testlib::broken(Tensor", .composite = twice};
+    assert_int_equal(nbx_operator_register(ctx, &broken), NBX_ERROR_ARGUMENT);
+    nbx_context_destroy(ctx);
+}
+
+static void the_name_of_the_operator_is_in_the_message(void **state) {
+    (void)state;
+    nbx_context *ctx = nbx_context_create(NULL);
+    const int64_t shape[] = {2};
+    const nbx_value x = nbx_of_tensor(nbx_tensor_create(ctx, NBX_INT64, 1, shape));
+    nbx_value y;
+    assert_int_equal(nbx_call(ctx, "testlib::scale", &x, 1, NULL, 0, &y, 1, NULL), NBX_ERROR_DTYPE);
+    assert_string_equal(nbx_last_message(ctx), "testlib::scale: x must be float32");
+    nbx_context_destroy(ctx);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_kernel_and_a_composite),
+        cmocka_unit_test(the_name_of_the_operator_is_in_the_message),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
