@@ -27,12 +27,15 @@ static const char usage[] =
     "  --timeout SECONDS      for one case (60)\n"
     "  --mutate N             instead of comparing, N calls of each case with arguments changed at random: none may crash\n"
     "  --seed N               for --mutate\n"
+    "  --fail-allocations     instead of comparing, every allocation of each call fails in turn: nothing may be lost\n"
+    "  --every N              only each N-th case of a file\n"
     "  --in-process           no child process: for debuggers\n"
     "  --verbose              skipped cases, and a table per operator\n"
     "\n"
     "Exit status: 0 all passed, 1 some failed, 2 usage, 3 a file or case is malformed.\n";
 
-enum { OPTION_DEVICE = 256, OPTION_ONLY, OPTION_THREADS, OPTION_ISA, OPTION_SKIP, OPTION_JSON, OPTION_HASHES, OPTION_TIMEOUT, OPTION_IN_PROCESS, OPTION_MUTATE, OPTION_SEED };
+enum { OPTION_DEVICE = 256, OPTION_ONLY, OPTION_THREADS, OPTION_ISA, OPTION_SKIP, OPTION_JSON, OPTION_HASHES, OPTION_TIMEOUT, OPTION_IN_PROCESS, OPTION_MUTATE, OPTION_SEED,
+       OPTION_FAIL, OPTION_EVERY };
 
 static const struct option long_options[] = {
     {"device", required_argument, NULL, OPTION_DEVICE},   {"only", required_argument, NULL, OPTION_ONLY},
@@ -41,6 +44,7 @@ static const struct option long_options[] = {
     {"hashes", required_argument, NULL, OPTION_HASHES},   {"timeout", required_argument, NULL, OPTION_TIMEOUT},
     {"in-process", no_argument, NULL, OPTION_IN_PROCESS}, {"verbose", no_argument, NULL, 'v'},
     {"mutate", required_argument, NULL, OPTION_MUTATE},   {"seed", required_argument, NULL, OPTION_SEED},
+    {"fail-allocations", no_argument, NULL, OPTION_FAIL}, {"every", required_argument, NULL, OPTION_EVERY},
     {"help", no_argument, NULL, 'h'},                     {NULL, 0, NULL, 0},
 };
 
@@ -70,6 +74,8 @@ static bool read_option(options *o, int option) {
     case OPTION_TIMEOUT: return read_positive(optarg, &o->timeout_s);
     case OPTION_MUTATE: return read_positive(optarg, &o->mutate);
     case OPTION_SEED: o->seed = strtoull(optarg, NULL, 10); return true;
+    case OPTION_FAIL: o->fail_allocations = true; return true;
+    case OPTION_EVERY: return read_positive(optarg, &o->every) && o->every > 0;
     case OPTION_ISA: o->isa = optarg; return true;
     case OPTION_SKIP: o->skip_missing = true; return true;
     case OPTION_JSON: o->json_path = optarg; return true;
@@ -181,7 +187,7 @@ static bool run_here(const options *o, report *r, progress *p) {
 }
 
 int main(int argc, char **argv) {
-    options o = {.timeout_s = 60};
+    options o = {.timeout_s = 60, .every = 1};
     for (int option; (option = getopt_long(argc, argv, "hv", long_options, NULL)) != -1;) {
         if (option == 'h') return fputs(usage, stdout) < 0;
         if (!read_option(&o, option)) {

@@ -25,6 +25,8 @@ typedef struct options {
     int timeout_s;          // for one case
     int mutate;             // calls with changed arguments, instead of comparing
     uint64_t seed;
+    bool fail_allocations;  // instead of comparing
+    int every;              // run each N-th case only
     bool skip_missing, verbose, in_process;
 } options;
 
@@ -116,10 +118,19 @@ bool case_malformed(test_case *c, const char *format, ...) NBX_PRINTF(2, 3);
 void case_skip(test_case *c, const char *format, ...) NBX_PRINTF(2, 3);
 void *case_alloc(test_case *c, size_t bytes);  // freed with the case; zeroed; NULL has failed the case
 
+typedef struct call_arguments {
+    nbx_value *args;
+    int arg_count;
+    nbx_named_value *keywords;
+    int keyword_count;
+} call_arguments;
+bool read_arguments(test_case *c, const nbx_json *call, call_arguments *a);  // "args" and "kwargs" of a call
 void case_free_from(test_case *c, size_t first);  // frees what case_alloc gave since block_count was `first`
 
 // Calls the operator with changed arguments (--mutate) and fails the case if that shows a fault.
 void mutate_case(test_case *c, const nbx_operator *op);
+// Makes every allocation of the call fail in turn (--fail-allocations).
+void fail_allocations(test_case *c, const nbx_operator *op);
 
 // ---------------------------------------------------------------------------------------------------------- arguments
 // Turns an ARG into a value on the device under test. false: the case has failed or is skipped.

@@ -55,14 +55,7 @@ void case_free_from(test_case *c, size_t first) {
 }
 
 // -------------------------------------------------------------------------------------------------------------- calls
-typedef struct call_arguments {
-    nbx_value *args;
-    int arg_count;
-    nbx_named_value *keywords;
-    int keyword_count;
-} call_arguments;
-
-static bool read_arguments(test_case *c, const nbx_json *call, call_arguments *a) {
+bool read_arguments(test_case *c, const nbx_json *call, call_arguments *a) {
     const nbx_json *args = nbx_json_get(call, "args"), *keywords = nbx_json_get(call, "kwargs");
     if (args && args->kind != NBX_JSON_ARRAY) return case_malformed(c, "args is no list");
     if (keywords && keywords->kind != NBX_JSON_OBJECT) return case_malformed(c, "kwargs is no object");
@@ -148,8 +141,9 @@ static void run(test_case *c) {
     c->arg_count = a.arg_count;
     c->keywords = a.keywords;
     c->keyword_count = a.keyword_count;
-    if (c->options->mutate) {
-        mutate_case(c, op);
+    if (c->options->mutate || c->options->fail_allocations) {
+        if (c->options->mutate) mutate_case(c, op);
+        if (c->options->fail_allocations) fail_allocations(c, op);
         return;
     }
     if (!remember_subject(c)) return;

@@ -65,6 +65,7 @@ static bool run_cases(worker *w, const nbx_tensors *arrays, const nbx_json *root
     if (nbx_json_int_or(nbx_json_get(root, "format"), 0) != 1) return file_problem(w, file, "nbx_cases: format 1 is known");
     if (!nbx_json_is(cases, NBX_JSON_ARRAY)) return file_problem(w, file, "nbx_cases: no list of cases");
     for (long i = from; i < (long)cases->count; i++) {
+        if (i % w->options->every) continue;
         if (!run_one(w, arrays, &cases->as.items[i], file, i)) return false;
     }
     return true;

@@ -103,7 +103,7 @@ static bool parse_header(cursor c, header *h) {
     return c.at == c.end && h->has_descr && h->has_order && h->has_shape;
 }
 
-// '>' asks for reversed bytes; one-byte types may carry any mark.
+// '>' asks for reversed bytes; one-byte types may carry any mark. numpy has no bfloat16: extensions write it as two plain bytes.
 static void parse_descr(header *h) {
     char code[8] = {0};
     if (h->descr_bytes < 2 || h->descr_bytes >= sizeof code) {
@@ -115,7 +115,7 @@ static void parse_descr(header *h) {
     if (code[0] == '>' || code[0] == '=') code[0] = '<';
     if (!strcmp(code + 2, "1")) code[0] = '|';
     else if (code[0] == '|') code[0] = '<';
-    h->placed.dtype = nbx_dtype_from_numpy(code, h->descr_bytes);
+    h->placed.dtype = !strcmp(code, "<V2") ? NBX_BFLOAT16 : nbx_dtype_from_numpy(code, h->descr_bytes);
 }
 
 static nbx_status fail(nbx_context *ctx, const char *path, const char *name, size_t bytes, const char *problem) {
