@@ -20,6 +20,7 @@ typedef struct nbx_conv {
     bool transposed;
     // Strides in elements: batch, channel, depth, height, width. Of the weight: channel of the result, of the input, kernel dims.
     int64_t in_stride[5], out_stride[5], weight_stride[5];
+    int64_t bias_stride;
     const char *input, *weight, *bias;
     char *output;
 } nbx_conv;

@@ -214,7 +214,7 @@ static void store_rows(const conv_job *job, const conv_block *b, const conv_runs
     const int64_t step = b->phase->axis[2].step * p->out_stride[4], bytes = (int64_t)nbx_dtype_size(p->dtype);
     for (int64_t i = 0; i < rows; i++, sums += TILE_LANES) {
         const int64_t c = b->group * p->out_channels + channel + i;
-        const float bias = p->bias ? load_float(p->bias, c, p->dtype) : 0;
+        const float bias = p->bias ? load_float(p->bias, c * p->bias_stride, p->dtype) : 0;
         char *out = p->output + (b->batch * p->out_stride[0] + c * p->out_stride[1]) * bytes;
         if (p->dtype == NBX_FLOAT16) store_row(runs, sums, bias, out, step, NBX_FLOAT16);
         else if (p->dtype == NBX_BFLOAT16) store_row(runs, sums, bias, out, step, NBX_BFLOAT16);

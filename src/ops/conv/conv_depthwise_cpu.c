@@ -101,7 +101,7 @@ static void depthwise_tasks(void *arg, int64_t begin, int64_t end, int thread) {
         const int64_t height = p->out[1] - y0 < job->band ? p->out[1] - y0 : job->band;
         const char *channel = p->input + (n * p->in_stride[0] + c / p->out_channels * p->in_stride[1] + z * p->in_stride[2]) * bytes;
         char *out = p->output + (n * p->out_stride[0] + c * p->out_stride[1] + z * p->out_stride[2]) * bytes;
-        const float bias = p->bias ? load_float(p->bias, c, p->dtype) : 0;
+        const float bias = p->bias ? load_float(p->bias, c * p->bias_stride, p->dtype) : 0;
         for (int64_t k = 0; k < count; k++)
             taps[k] = load_float(p->weight, c * p->weight_stride[0] + k / p->kernel[2] * p->weight_stride[3] + k % p->kernel[2] * p->weight_stride[4],
                                  p->dtype);

@@ -98,12 +98,12 @@ INLINE void run_row(const plain_row *r, nbx_dtype d, plain_kind kind) {
     for (int64_t j = 0; j < r->count; j++) {
         const int64_t at = to + (r->x + j) * p->out_stride[4];
         if (kind == PLAIN_REAL) {
-            store_real(p->output, at, d, re[j] + (p->bias ? load_real(p->bias, c, d) : 0));
+            store_real(p->output, at, d, re[j] + (p->bias ? load_real(p->bias, c * p->bias_stride, d) : 0));
         } else if (kind == PLAIN_INT) {
-            store_int(p->output, at, d, whole[j] + (p->bias ? load_int(p->bias, c, d) : 0));
+            store_int(p->output, at, d, whole[j] + (p->bias ? load_int(p->bias, c * p->bias_stride, d) : 0));
         } else {
             double br = 0, bi = 0;
-            if (p->bias) load_complex(p->bias, c, d, &br, &bi);
+            if (p->bias) load_complex(p->bias, c * p->bias_stride, d, &br, &bi);
             store_complex(p->output, at, d, re[j] + br, im[j] + bi);
         }
     }

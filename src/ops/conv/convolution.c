@@ -52,6 +52,8 @@ static nbx_status check_channels(nbx_op_call *c, bool transposed) {
     if (transposed ? x->shape[1] != w->shape[0] : x->shape[1] != w->shape[1] * groups) return fail_shapes(c, "channels differ");
     const int64_t out = transposed ? w->shape[1] * groups : w->shape[0];
     if (b && (b->rank != 1 || b->shape[0] != out)) return fail_shapes(c, "bias must have one element per channel of the result");
+    for (int i = 2; i < x->rank; i++)
+        if (x->shape[i] == 0 && x->shape[0] && x->shape[1]) return fail_shapes(c, "only the batch or the channels may be empty");
     for (int i = 2; i < w->rank; i++)
         if (w->shape[i] < 1) return fail_shapes(c, "empty kernel");
     return NBX_OK;
@@ -164,6 +166,7 @@ void nbx_conv_of(const nbx_op_call *c, nbx_conv *p) {
     }
     p->input = x->storage && x->numel ? nbx_data(x) : NULL;
     p->weight = w->storage && w->numel ? nbx_data(w) : NULL;
+    p->bias_stride = b ? b->stride[0] : 0;
     p->bias = b && b->storage && b->numel ? nbx_data(b) : NULL;
     p->output = y->storage && y->numel ? nbx_data(y) : NULL;
     fold(p);
@@ -272,21 +275,21 @@ static nbx_status mkldnn_convolution(nbx_op_call *c) {
 static const int8_t one = 1, two = 2, three = 3;
 
 const nbx_op nbx_ops_convolution[] = {
-    {.name = "aten::convolution", .infer = infer, .cost = cost, .cpu = NBX_CPU_KERNEL(convolution_cpu)},
-    {.name = "aten::_convolution", .composite = with_flags},
-    {.name = "aten::conv1d", .composite = conv, .data = &one},
-    {.name = "aten::conv2d", .composite = conv, .data = &two},
-    {.name = "aten::conv3d", .composite = conv, .data = &three},
-    {.name = "aten::conv1d.padding", .composite = conv_padding, .data = &one},
-    {.name = "aten::conv2d.padding", .composite = conv_padding, .data = &two},
-    {.name = "aten::conv3d.padding", .composite = conv_padding, .data = &three},
-    {.name = "aten::conv_transpose1d", .composite = conv_transpose, .data = &one},
-    {.name = "aten::conv_transpose2d.input", .composite = conv_transpose, .data = &two},
-    {.name = "aten::conv_transpose3d.input", .composite = conv_transpose, .data = &three},
-    {.name = "aten::_conv_depthwise2d", .composite = conv_depthwise, .data = &two},
-    {.name = "aten::conv_depthwise3d", .composite = conv_depthwise, .data = &three},
+    {.name = "aten::convolution", .infer = infer, .cost = cost, .cpu = NBX_CPU_KERNEL(convolution_cpu), .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::_convolution", .composite = with_flags, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::conv1d", .composite = conv, .data = &one, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::conv2d", .composite = conv, .data = &two, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::conv3d", .composite = conv, .data = &three, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::conv1d.padding", .composite = conv_padding, .data = &one, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::conv2d.padding", .composite = conv_padding, .data = &two, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::conv3d.padding", .composite = conv_padding, .data = &three, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::conv_transpose1d", .composite = conv_transpose, .data = &one, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::conv_transpose2d.input", .composite = conv_transpose, .data = &two, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::conv_transpose3d.input", .composite = conv_transpose, .data = &three, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::_conv_depthwise2d", .composite = conv_depthwise, .data = &two, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::conv_depthwise3d", .composite = conv_depthwise, .data = &three, .flags = NBX_OP_EXACT_OUT},
     {.name = "nbx::depthwise_conv2d", .composite = depthwise_conv2d},
-    {.name = "aten::cudnn_convolution", .composite = cudnn_convolution},
-    {.name = "aten::mkldnn_convolution", .composite = mkldnn_convolution},
+    {.name = "aten::cudnn_convolution", .composite = cudnn_convolution, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::mkldnn_convolution", .composite = mkldnn_convolution, .flags = NBX_OP_EXACT_OUT},
     NBX_OPS_END,
 };

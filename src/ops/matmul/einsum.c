@@ -336,10 +336,11 @@ static nbx_status tensordot(nbx_op_call *c) {
         if ((status = nbx_call_dim(c, dims_a[i], a->rank, &da)) || (status = nbx_call_dim(c, dims_b[i], b->rank, &db))) return status;
         const int64_t sa = arg_tensor(c, 0)->shape[da], sb = arg_tensor(c, 1)->shape[db];
         order_b[i] = db, wrapped_a[i] = da;
+        const nbx_value dtype = nbx_of_dtype((nbx_dtype)a->dtype);
         if (sb == 1) {
-            a = do_sum(ctx, a, 1, (int64_t[]){da}, true);
+            a = NBX_DO(ctx, "aten::sum.dim_IntList", T(a), nbx_of_ints(&wrapped_a[i], 1), B(true), dtype);
         } else if (sa == 1) {
-            b = do_sum(ctx, b, 1, (int64_t[]){db}, true);
+            b = NBX_DO(ctx, "aten::sum.dim_IntList", T(b), nbx_of_ints(&order_b[i], 1), B(true), dtype);
         } else if (sa != sb) {
             return nbx_call_fail(c, NBX_ERROR_SHAPE, "contracted dims have sizes %lld and %lld", (long long)sa, (long long)sb);
         } else {
@@ -418,9 +419,9 @@ static nbx_status bilinear(nbx_op_call *c) {
 }
 
 const nbx_op nbx_ops_einsum[] = {
-    {.name = "aten::einsum", .composite = einsum},
-    {.name = "aten::tensordot", .composite = tensordot},
-    {.name = "aten::_trilinear", .composite = trilinear},
-    {.name = "aten::bilinear", .composite = bilinear},
+    {.name = "aten::einsum", .composite = einsum, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::tensordot", .composite = tensordot, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::_trilinear", .composite = trilinear, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::bilinear", .composite = bilinear, .flags = NBX_OP_EXACT_OUT},
     NBX_OPS_END,
 };
