@@ -55,6 +55,7 @@ typedef struct reduce_job {
     uint8_t op, finish, domain;
     uint8_t in;        // dtype of the elements
     uint8_t cast;      // dtype they are converted to before anything else
+    bool ordered;      // reduced dims are walked in their logical order, not by stride
     bool any_target;   // out= may have another dtype than the result (one that it can be cast to)
     double p;          // exponent of a norm, or correction of a variance
     uint64_t mask;     // reduced dims

@@ -206,25 +206,6 @@ static reader staged_reader(const reduce_job *job, reader r) {
 }
 
 // ---------------------------------------------------------------------------------------------------------- the walk
-// The next stretch along the fastest reduced dim, from flat element `at` on and below `end`.
-typedef struct stretch {
-    int64_t offset, n;  // bytes, elements
-} stretch;
-
-static stretch stretch_at(const reduce_plan *p, int64_t at, int64_t end) {
-    stretch s = {0, end - at};
-    if (p->reduced == 0) return s;
-    const int64_t length = p->reduced_shape[0], first = at % length;
-    if (s.n > length - first) s.n = length - first;
-    s.offset = first * p->reduced_step[0];
-    at /= length;
-    for (int d = 1; d < p->reduced; d++) {
-        s.offset += at % p->reduced_shape[d] * p->reduced_step[d];
-        at /= p->reduced_shape[d];
-    }
-    return s;
-}
-
 static void walk_rows(const reduce_run *run, part *p, int lanes, const char *x, int64_t lane_step, int64_t begin, int64_t end) {
     const reduce_plan *plan = run->plan;
     const reduce_job *job = run->job;

@@ -39,7 +39,9 @@ static int merge_dims(int count, int64_t *shape, int64_t *step, int64_t *to) {
     return kept;
 }
 
-static bool orders_matter(int op) { return op == REDUCE_ARGMAX || op == REDUCE_ARGMIN; }
+static bool orders_matter(const reduce_job *job) {
+    return job->ordered || job->op == REDUCE_ARGMAX || job->op == REDUCE_ARGMIN;
+}
 
 static bool by_columns(const reduce_plan *p, const reduce_job *job) {
     if (p->kept == 0 || job->domain == REDUCE_COMPLEX) return false;
@@ -86,7 +88,7 @@ void reduce_plan_make(reduce_plan *p, const reduce_job *job, int rank, const int
     }
     sort_dims(p->kept, p->kept_shape, p->kept_step, p->kept_to);
     p->kept = merge_dims(p->kept, p->kept_shape, p->kept_step, p->kept_to);
-    if (!orders_matter(job->op)) sort_dims(p->reduced, p->reduced_shape, p->reduced_step, NULL);
+    if (!orders_matter(job)) sort_dims(p->reduced, p->reduced_shape, p->reduced_step, NULL);
     p->reduced = merge_dims(p->reduced, p->reduced_shape, p->reduced_step, NULL);
     p->columns = by_columns(p, job);
     cut(p);

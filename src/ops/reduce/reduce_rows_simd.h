@@ -42,6 +42,25 @@ NBX_INLINE void vd_add_exact(vf64 *high, vf64 *low, vf64 x) {
     *high = sum;
 }
 
+// The next stretch along the fastest reduced dim, from flat element `at` on and below `end`.
+typedef struct stretch {
+    int64_t offset, n;  // bytes, elements
+} stretch;
+
+static inline stretch stretch_at(const reduce_plan *p, int64_t at, int64_t end) {
+    stretch s = {0, end - at};
+    if (p->reduced == 0) return s;
+    const int64_t length = p->reduced_shape[0], first = at % length;
+    if (s.n > length - first) s.n = length - first;
+    s.offset = first * p->reduced_step[0];
+    at /= length;
+    for (int d = 1; d < p->reduced; d++) {
+        s.offset += at % p->reduced_shape[d] * p->reduced_step[d];
+        at /= p->reduced_shape[d];
+    }
+    return s;
+}
+
 // ------------------------------------------------------------------------------------------------------ sums of float
 NBX_INLINE vf32 sum_step(vf32 sum, vf32 x, int op) {
     if (op == REDUCE_SQUARE) return v_fma(x, x, sum);
