@@ -104,7 +104,10 @@ static nbx_status compose_complex_rms_norm(nbx_op_call *c) {
 static nbx_status compose_rms_norm(nbx_op_call *c) {
     const nbx_tensor *x = arg_tensor(c, 0);
     if (nbx_dtype_is_complex((nbx_dtype)x->dtype)) return compose_complex_rms_norm(c);
-    return out_tensor(c, 0, NBX_DO(c->ctx, "aten::_fused_rms_norm", T(x), c->args[1], c->args[2], c->args[3]));
+    const nbx_tensor *y = NBX_DO(c->ctx, "aten::_fused_rms_norm", T(x), c->args[1], c->args[2], c->args[3]);
+    const nbx_memory_format format = nbx_suggest_memory_format(x);
+    if (y && format != NBX_CONTIGUOUS_FORMAT) y = NBX_DO(c->ctx, "aten::contiguous", T(y), nbx_of_memory_format(format));
+    return out_tensor(c, 0, y);
 }
 
 static const bool with_statistics = true;

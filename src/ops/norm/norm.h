@@ -33,7 +33,6 @@ typedef struct batch_norm_job {
     int8_t weight, bias, running_mean, running_var;  // numbers of the arguments; -1: none
     int8_t new_mean, new_var;  // numbers of results that receive the updated statistics; -1: they are updated in place
     int8_t mean, rstd;         // numbers of the results; -1: not wanted
-    bool save_variance;        // the second statistic is the variance, not 1 / sqrt(variance + eps)
 } batch_norm_job;
 
 NBX_CPU_DECLARE(layer_norm_cpu);

@@ -1,0 +1,106 @@
+// group_norm on the CPU. A group that lies in one dense stretch is normalised right after its moments, while it is in
+// cache; else the moments of all groups come first.
+#include "cpu/simd.h"
+
+#include "ops/norm/channel_affine_simd.h"
+#include "ops/norm/norm.h"
+#include "ops/norm/norm_simd.h"
+
+typedef struct task {
+    const group_norm_job *job;
+    nbx_dtype dtype;
+    const char *x;
+    char *y;
+    double *mean, *rstd;           // [batch, groups]
+    const double *weight, *shift;  // [channels]
+} task;
+
+static void dense_row_moments(const task *t, const part *p, const char *x, int64_t n) {
+    if (t->dtype == NBX_FLOAT64) row_moments_f64(p, 0, (const double *)(const void *)x, n);
+    else if (t->dtype == NBX_FLOAT32) row_moments_f32(p, 0, x, n, NBX_FLOAT32);
+    else if (t->dtype == NBX_BFLOAT16) row_moments_f32(p, 0, x, n, NBX_BFLOAT16);
+    else row_moments_f32(p, 0, x, n, NBX_FLOAT16);
+}
+
+static void dense_run(const task *t, char *y, const char *x, int64_t n, double mean, double scale, double shift) {
+    const float m = (float)mean, s = (float)scale, b = (float)shift;
+    if (t->dtype == NBX_FLOAT64) {
+        const double *from = (const double *)(const void *)x;
+        double *to = (double *)(void *)y;
+        for (int64_t i = 0; i < n; i++) to[i] = (from[i] - mean) * scale + shift;
+    } else if (t->dtype == NBX_FLOAT32) affine_run(y, x, n, m, s, b, NBX_FLOAT32, NBX_FLOAT32);
+    else if (t->dtype == NBX_BFLOAT16) affine_run(y, x, n, m, s, b, NBX_BFLOAT16, NBX_BFLOAT16);
+    else affine_run(y, x, n, m, s, b, NBX_FLOAT16, NBX_FLOAT16);
+}
+
+static void dense_groups(void *arg, int64_t begin, int64_t end, int thread) {
+    const task *t = arg;
+    const int64_t channels = t->job->channels / t->job->groups, area = t->job->area, bytes = (int64_t)nbx_dtype_size(t->dtype);
+    const reduce_job none = {.op = REDUCE_MOMENTS};
+    tile sums;
+    (void)thread;
+    for (int64_t g = begin; g < end; g++) {
+        const part p = {&none, &sums, 0, 0};
+        const int64_t first = g % t->job->groups * channels;
+        sums.s[0].d[0] = sums.s[1].d[0] = 0.0;
+        dense_row_moments(t, &p, t->x + g * channels * area * bytes, channels * area);
+        t->mean[g] = sums.s[0].d[0];
+        t->rstd[g] = 1.0 / sqrt(sums.s[1].d[0] / (double)(channels * area) + t->job->eps);
+        for (int64_t c = 0; c < channels; c++) {
+            const int64_t at = (g * channels + c) * area * bytes;
+            dense_run(t, t->y + at, t->x + at, area, t->mean[g], t->rstd[g] * t->weight[first + c], t->shift[first + c]);
+        }
+    }
+}
+
+// The moments of every group as a reduction over [batch, groups | channels of a group, ...].
+static void all_moments(nbx_op_call *c, const task *t, const nbx_tensor *x, void *scratch) {
+    const group_norm_job *job = t->job;
+    int64_t shape[NBX_MAX_RANK + 1], stride[NBX_MAX_RANK + 1];
+    const int64_t channels = job->channels / job->groups;
+    const reduce_job moments = {.op = REDUCE_MOMENTS, .finish = REDUCE_VAR, .in = x->dtype, .cast = x->dtype,
+                                .domain = x->dtype == NBX_FLOAT64 ? REDUCE_F64 : REDUCE_F32,
+                                .mask = reduce_all_dims(x->rank + 1) & ~(uint64_t)3};
+    reduce_plan plan;
+    shape[0] = x->shape[0], stride[0] = x->stride[0];
+    shape[1] = job->groups, stride[1] = x->stride[1] * channels;
+    shape[2] = channels, stride[2] = x->stride[1];
+    for (int d = 2; d < x->rank; d++) shape[d + 1] = x->shape[d], stride[d + 1] = x->stride[d];
+    reduce_plan_make(&plan, &moments, x->rank + 1, shape, stride);
+    const reduce_run run = {&moments, &plan, nbx_data(x), {t->rstd, t->mean}, {NBX_FLOAT64, NBX_FLOAT64}, scratch, c->pool};
+    NBX_KERNEL(reduce_execute)(&run);
+    for (int64_t g = 0; g < job->batch * job->groups; g++) t->rstd[g] = 1.0 / sqrt(t->rstd[g] + job->eps);
+}
+
+static void store_stats(const nbx_tensor *t, const double *values) {
+    const int64_t bytes = (int64_t)nbx_dtype_size((nbx_dtype)t->dtype);
+    store_f64(nbx_data(t), bytes, values, t->numel, (nbx_dtype)t->dtype);
+}
+
+nbx_status NBX_KERNEL(group_norm_cpu)(nbx_op_call *c) {
+    const group_norm_job *job = c->state;
+    const nbx_tensor *x = arg_tensor(c, 0), *y = out_get(c, 0);
+    const int64_t groups = job->batch * job->groups, size = job->channels / job->groups;
+    double *mean = c->scratch, *rstd = mean + groups, *weight = rstd + groups, *shift = weight + job->channels;
+    double *channel_mean = shift + job->channels, *channel_scale = channel_mean + job->batch * job->channels;
+    parameter_f64(weight, arg_tensor(c, 1), job->channels, 1.0);
+    parameter_f64(shift, arg_tensor(c, 2), job->channels, 0.0);
+    task t = {job, (nbx_dtype)x->dtype, nbx_data(x), nbx_data(y), mean, rstd, weight, shift};
+    if (x->numel == 0) {
+        for (int64_t g = 0; g < groups; g++) mean[g] = rstd[g] = (double)NAN;
+    } else if (x->contiguous && y->contiguous && (groups >= 16 || size * job->area < 32768)) {
+        nbx_parallel_for(c->pool, groups, 8192 / (size * job->area) + 1, dense_groups, &t);
+    } else {
+        all_moments(c, &t, x, channel_scale + job->batch * job->channels);
+        for (int64_t i = 0; i < job->batch * job->channels; i++) {
+            const int64_t channel = i % job->channels, g = i / job->channels * job->groups + channel / size;
+            channel_mean[i] = mean[g];
+            channel_scale[i] = rstd[g] * weight[channel];
+        }
+        channel_affine a = {.x = x, .y = y, .mean = channel_mean, .scale = channel_scale, .shift = shift, .per_sample = true};
+        affine_apply(&a, c->pool);
+    }
+    store_stats(out_get(c, 1), mean);
+    store_stats(out_get(c, 2), rstd);
+    return NBX_OK;
+}
