@@ -1,0 +1,88 @@
+// Differences and trapezoids: diff, trapezoid, cumulative_trapezoid. Each is a few slices and sums of them.
+#include "ops/compose.h"
+#include "ops/reduce/reduce.h"
+
+static nbx_tensor *part(nbx_context *ctx, const nbx_tensor *x, int dim, int64_t start, int64_t end) {
+    return do_slice(ctx, x, dim, start, end);
+}
+
+// diff(x, n, dim, prepend, append): x[i+1] - x[i], n times over; xor of bools.
+static nbx_status compose_diff(nbx_op_call *c) {
+    nbx_context *ctx = c->ctx;
+    const nbx_tensor *x = arg_tensor(c, 0), *prepend = arg_tensor(c, 3), *append = arg_tensor(c, 4);
+    int64_t n = arg_int(c, 1);
+    int dim;
+    if (n < 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "order must not be negative, found %lld", (long long)n);
+    if (x->rank < 1) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expected a tensor of at least one dim");
+    nbx_status status = nbx_call_dim(c, arg_int(c, 2), x->rank, &dim);
+    if (status == NBX_OK) status = reduce_need_target(c, 0, (nbx_dtype)x->dtype);
+    if (status != NBX_OK) return status;
+    if ((prepend && prepend->rank != x->rank) || (append && append->rank != x->rank))
+        return nbx_call_fail(c, NBX_ERROR_SHAPE, "prepend and append need the rank of the input");
+    if (n == 0) return out_tensor(c, 0, NBX_DO(ctx, "aten::clone", T(x)));
+    if (prepend || append) {
+        const nbx_tensor *parts[3];
+        int count = 0;
+        if (prepend) parts[count++] = prepend;
+        parts[count++] = x;
+        if (append) parts[count++] = append;
+        x = NBX_DO(ctx, "aten::cat", nbx_of_tensors(parts, count), I(dim));
+        if (!x) return nbx_last_status(ctx);
+    }
+    if (n > x->shape[dim]) n = x->shape[dim];
+    for (; n > 0 && x; n--) {
+        const int64_t size = x->shape[dim];
+        const nbx_tensor *later = part(ctx, x, dim, 1, size), *earlier = part(ctx, x, dim, 0, size > 0 ? size - 1 : 0);
+        x = x->dtype == NBX_BOOL ? NBX_DO(ctx, "aten::logical_xor", T(later), T(earlier)) : do_sub(ctx, later, earlier);
+    }
+    return out_tensor(c, 0, x);
+}
+
+// y[i] + y[i+1] along dim.
+static nbx_tensor *neighbours(nbx_context *ctx, const nbx_tensor *y, int dim) {
+    const int64_t size = y->shape[dim];
+    return do_add(ctx, part(ctx, y, dim, 0, size > 0 ? size - 1 : 0), part(ctx, y, dim, 1, size));
+}
+
+// (sum(y) - (y[0] + y[-1]) / 2) dx along dim; 0 without elements.
+static nbx_status compose_trapezoid(nbx_op_call *c) {
+    nbx_context *ctx = c->ctx;
+    const nbx_tensor *y = arg_tensor(c, 0);
+    int dim;
+    const nbx_status status = nbx_call_dim(c, arg_int(c, 2), y->rank, &dim);
+    if (status != NBX_OK) return status;
+    if (y->rank == 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expected a tensor of at least one dim");
+    if (c->args[1].kind == NBX_KIND_BOOL) return nbx_call_fail(c, NBX_ERROR_DTYPE, "dx must not be a bool");
+    if (y->shape[dim] == 0) {
+        int64_t shape[NBX_MAX_RANK];
+        int rank = 0;
+        for (int d = 0; d < y->rank; d++)
+            if (d != dim) shape[rank++] = y->shape[d];
+        return out_tensor(c, 0, do_full(ctx, nbx_device_of(y), (nbx_dtype)y->dtype, rank, shape, I(0)));
+    }
+    const int64_t at = dim;
+    const nbx_tensor *ends = do_add(ctx, do_select(ctx, y, dim, 0), do_select(ctx, y, dim, -1));
+    const nbx_tensor *inner = do_sub(ctx, do_sum(ctx, y, 1, &at, false), NBX_DO(ctx, "aten::mul.Scalar", T(ends), F(0.5)));
+    return out_tensor(c, 0, NBX_DO(ctx, "aten::mul.Scalar", T(inner), F(nbx_scalar_to_double(&c->args[1]))));
+}
+
+// Running sums of (y[i] + y[i+1]) dx / 2: one element fewer.
+static nbx_status compose_cumulative_trapezoid(nbx_op_call *c) {
+    nbx_context *ctx = c->ctx;
+    const nbx_tensor *y = arg_tensor(c, 0);
+    int dim;
+    const nbx_status status = nbx_call_dim(c, arg_int(c, 2), y->rank, &dim);
+    if (status != NBX_OK) return status;
+    if (y->rank == 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expected a tensor of at least one dim");
+    if (c->args[1].kind == NBX_KIND_BOOL) return nbx_call_fail(c, NBX_ERROR_DTYPE, "dx must not be a bool");
+    const double half = nbx_scalar_to_double(&c->args[1]) / 2.0;
+    const nbx_tensor *areas = NBX_DO(ctx, "aten::mul.Scalar", T(neighbours(ctx, y, dim)), F(half));
+    return out_tensor(c, 0, NBX_DO(ctx, "aten::cumsum", T(areas), I(dim)));
+}
+
+const nbx_op nbx_ops_diff[] = {
+    {.name = "aten::diff", .composite = compose_diff},
+    {.name = "aten::trapezoid.dx", .composite = compose_trapezoid},
+    {.name = "aten::cumulative_trapezoid.dx", .composite = compose_cumulative_trapezoid},
+    NBX_OPS_END,
+};

@@ -1,0 +1,210 @@
+// Running results on the CPU. Lines along the last dim go one by one through a buffer; along another dim a block of
+// neighbouring lines advances together, element by element.
+#include "cpu/simd.h"
+
+#include "cpu/pool.h"
+#include "ops/reduce/lines.h"
+#include "ops/reduce/reduce.h"
+#include "ops/reduce/stage_simd.h"
+#include "ops/scan/scan.h"
+
+enum { PART = 512, WIDTH = 64 };
+
+typedef union value {
+    double d[2];
+    int64_t i;
+} value;
+
+// State of one line: what has been accumulated, and where the extreme was seen.
+typedef struct running {
+    value v;
+    int64_t index;
+} running;
+
+typedef struct task {
+    const scan_job *job;
+    lines l;  // operand 0: values, 1: x, 2: indices
+    const char *x;
+    char *y, *indices;
+    nbx_dtype out;
+    int64_t width;  // lines of a block
+} task;
+
+static running start(const scan_job *job) {
+    running r = {{{0.0, 0.0}}, -1};
+    if (job->op == SCAN_PROD) {
+        if (job->domain == REDUCE_I64) r.v.i = 1;
+        else r.v.d[0] = 1.0;
+    } else if (job->op == SCAN_LOGSUMEXP) {
+        r.v.d[0] = -(double)INFINITY;
+    }
+    return r;
+}
+
+// log(exp(x) + exp(y)), x and y real.
+static double log_add_exp(double x, double y) {
+    const double low = x != x || x < y ? x : y, high = x != x || x < y ? y : x;
+    if (low != low || high != high) return (double)NAN;
+    if (low == high && !isfinite(low)) return low;
+    return high + log1p(exp(low - high));
+}
+
+// The same of complex numbers: the part with the smaller real part as a share of the other.
+static void log_add_exp_complex(double *x, const double *y) {
+    if (x[0] != x[0] || x[1] != x[1] || y[0] != y[0] || y[1] != y[1]) {
+        x[0] = x[1] = (double)NAN;
+        return;
+    }
+    const double *low = y[0] < x[0] ? y : x, *high = y[0] < x[0] ? x : y;
+    double re, im;
+    if (low[0] == high[0] && !isfinite(low[0])) {
+        if (low[0] < 0) {
+            re = low[0], im = low[1];
+        } else {
+            const double sum_re = exp(low[0]) * cos(low[1]) + exp(high[0]) * cos(high[1]);
+            const double sum_im = (low[1] == 0.0 ? 0.0 : exp(low[0]) * sin(low[1])) + (high[1] == 0.0 ? 0.0 : exp(high[0]) * sin(high[1]));
+            re = log(hypot(sum_re, sum_im)), im = atan2(sum_im, sum_re);
+        }
+    } else if (low[0] == -(double)INFINITY) {
+        re = high[0], im = high[1];
+    } else {
+        const double size = exp(low[0] - high[0]), angle = low[1] - high[1];
+        const double a = size * cos(angle), b = size * sin(angle);  // log1p(a + bi)
+        re = 0.5 * log1p(a * (2.0 + a) + b * b) + high[0];
+        im = atan2(b, 1.0 + a) + high[1];
+    }
+    x[0] = re, x[1] = im;
+}
+
+NBX_INLINE void step_double(running *r, double *x, int64_t index, int op) {
+    if (op == SCAN_SUM) r->v.d[0] += *x;
+    else if (op == SCAN_PROD) r->v.d[0] *= *x;
+    else if (op == SCAN_LOGSUMEXP) r->v.d[0] = log_add_exp(*x, r->v.d[0]);
+    else {
+        const double best = r->v.d[0];
+        const bool beats = *x != *x || (best == best && (op == SCAN_MAX ? *x >= best : *x <= best));
+        if (r->index < 0 || beats) r->v.d[0] = *x, r->index = index;
+    }
+    *x = r->v.d[0];
+}
+
+NBX_INLINE void step_int(running *r, int64_t *x, int64_t index, int op) {
+    if (op == SCAN_SUM) r->v.i = (int64_t)((uint64_t)r->v.i + (uint64_t)*x);
+    else if (op == SCAN_PROD) r->v.i = (int64_t)((uint64_t)r->v.i * (uint64_t)*x);
+    else if (r->index < 0 || (op == SCAN_MAX ? *x >= r->v.i : *x <= r->v.i)) r->v.i = *x, r->index = index;
+    *x = r->v.i;
+}
+
+NBX_INLINE void step_complex(running *r, double *x, int op) {
+    double *v = r->v.d;
+    if (op == SCAN_SUM) v[0] += x[0], v[1] += x[1];
+    else if (op == SCAN_PROD) {
+        const double re = v[0] * x[0] - v[1] * x[1];
+        v[1] = v[0] * x[1] + v[1] * x[0];
+        v[0] = re;
+    } else log_add_exp_complex(v, x);
+    x[0] = v[0], x[1] = v[1];
+}
+
+// Advances one line by n elements of `buffer` (same_line), or n lines by one element each.
+NBX_INLINE void advance(const scan_job *job, running *r, void *buffer, int64_t n, int64_t index, bool same_line, int64_t *where) {
+    const int op = job->op;
+    for (int64_t k = 0; k < n; k++) {
+        running *line = same_line ? r : r + k;
+        const int64_t at = same_line ? index + k : index;
+        if (job->domain == REDUCE_F64) step_double(line, (double *)buffer + k, at, op);
+        else if (job->domain == REDUCE_I64) step_int(line, (int64_t *)buffer + k, at, op);
+        else step_complex(line, (double *)buffer + 2 * k, op);
+        if (where) where[k] = line->index;
+    }
+}
+
+// The sums of plain lines, which are what models ask for.
+static void sum_line(running *r, double *x, int64_t n) {
+    double sum = r->v.d[0];
+    for (int64_t k = 0; k < n; k++) x[k] = sum += x[k];
+    r->v.d[0] = sum;
+}
+
+static void load(const task *t, void *buffer, const char *x, int64_t step, int64_t n) {
+    const nbx_dtype in = (nbx_dtype)t->job->in, cast = (nbx_dtype)t->job->cast;
+    if (t->job->domain == REDUCE_F64) {
+        stage_cast_f64(buffer, x, step, n, in, cast);
+    } else if (t->job->domain == REDUCE_I64) {
+        int64_t *values = buffer;
+        if (cast == NBX_BOOL) stage_truth(values, x, step, n, in);
+        else stage_i64(values, x, step, n, in);
+        if (in != cast)
+            for (int64_t i = 0; i < n; i++) values[i] = stage_wrap_int(values[i], cast);
+    } else {
+        double *values = buffer;
+        stage_complex(values, x, step, n, in);
+        if (cast == NBX_COMPLEX64 && in != cast)
+            for (int64_t i = 0; i < 2 * n; i++) values[i] = (double)(float)values[i];
+    }
+}
+
+static void save(const task *t, char *y, int64_t step, const void *buffer, int64_t n) {
+    if (t->job->domain == REDUCE_F64) store_f64(y, step, buffer, n, t->out);
+    else if (t->job->domain == REDUCE_I64) store_i64(y, step, buffer, n, t->out);
+    else store_complex(y, step, buffer, n, t->out);
+}
+
+static void by_lines(void *arg, int64_t begin, int64_t end, int thread) {
+    const task *t = arg;
+    const int64_t *along = t->l.along;
+    double buffer[2 * PART];
+    int64_t where[PART];
+    (void)thread;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t offset[LINES_OPERANDS];
+        running r = start(t->job);
+        lines_place(&t->l, i, offset);
+        for (int64_t first = 0; first < t->l.length; first += PART) {
+            const int64_t n = t->l.length - first < PART ? t->l.length - first : PART;
+            load(t, buffer, t->x + offset[1] + first * along[1], along[1], n);
+            if (t->job->op == SCAN_SUM && t->job->domain == REDUCE_F64) sum_line(&r, buffer, n);
+            else advance(t->job, &r, buffer, n, first, true, t->indices ? where : NULL);
+            save(t, t->y + offset[0] + first * along[0], along[0], buffer, n);
+            if (t->indices) store_i64(t->indices + offset[2] + first * along[2], along[2], where, n, NBX_INT64);
+        }
+    }
+}
+
+static void by_blocks(void *arg, int64_t begin, int64_t end, int thread) {
+    const task *t = arg;
+    const int64_t *along = t->l.along, per_line = (t->l.shape[0] + t->width - 1) / t->width;
+    double buffer[2 * WIDTH];
+    int64_t where[WIDTH];
+    running r[WIDTH];
+    (void)thread;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t offset[LINES_OPERANDS], first = i % per_line * t->width;
+        const int64_t n = t->l.shape[0] - first < t->width ? t->l.shape[0] - first : t->width;
+        lines_place(&t->l, i / per_line * t->l.shape[0] + first, offset);
+        for (int64_t k = 0; k < n; k++) r[k] = start(t->job);
+        for (int64_t e = 0; e < t->l.length; e++) {
+            load(t, buffer, t->x + offset[1] + e * along[1], t->l.step[1][0], n);
+            advance(t->job, r, buffer, n, e, false, t->indices ? where : NULL);
+            save(t, t->y + offset[0] + e * along[0], t->l.step[0][0], buffer, n);
+            if (t->indices) store_i64(t->indices + offset[2] + e * along[2], t->l.step[2][0], where, n, NBX_INT64);
+        }
+    }
+}
+
+nbx_status NBX_KERNEL(scan_cpu)(nbx_op_call *c) {
+    const nbx_tensor *x = arg_tensor(c, 0), *y = out_get(c, 0), *indices = c->out_count > 1 ? out_get(c, 1) : NULL;
+    if (x->numel == 0) return NBX_OK;
+    task t = {.job = c->state, .x = nbx_data(x), .y = nbx_data(y), .out = (nbx_dtype)y->dtype};
+    if (indices) t.indices = nbx_data(indices);
+    lines_plan(&t.l, t.job->dim, indices ? 3 : 2, (const nbx_tensor *[]){y, x, indices});
+    const bool blocks = t.l.rank > 0 && t.l.shape[0] >= 8 && t.l.step[0][0] < t.l.along[0];
+    if (!blocks) {
+        nbx_parallel_for(c->pool, t.l.count, 4096 / t.l.length + 1, by_lines, &t);
+        return NBX_OK;
+    }
+    t.width = WIDTH;
+    const int64_t count = (t.l.shape[0] + t.width - 1) / t.width * (t.l.count / t.l.shape[0]);
+    nbx_parallel_for(c->pool, count, 4096 / (t.l.length * t.width) + 1, by_blocks, &t);
+    return NBX_OK;
+}
