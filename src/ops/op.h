@@ -36,7 +36,7 @@ enum {
     NBX_OP_IN_PLACE = 32,     // the row itself is an in-place operator: its composite or kernel writes args and returns them
     NBX_OP_STRIDED_SAME = 128, // as STRIDED_OUT, but of the dtype that infer gave: what moves elements without looking at
                                // them. An out= of another dtype is refused, as ATen does there.
-    NBX_OP_EXACT_OUT = 256,    // an out= of another dtype is refused
+    NBX_OP_EXACT_OUT = 256,    // an out= of another dtype is refused, one of another shape becomes contiguous (ATen's generated out= forms)
 };
 
 typedef struct nbx_op {
