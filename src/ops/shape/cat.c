@@ -134,19 +134,25 @@ static nbx_status stack(nbx_op_call *c) {
     const nbx_tensor *const *list = arg_tensors(c, 0, &count);
     if (count == 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "takes at least one tensor");
     if (nbx_call_dim(c, arg_int(c, 1), list[0]->rank + 1, &d) != NBX_OK) return c->ctx->status;
+    const int rank = list[0]->rank;
+    for (int k = 1; k < count; k++) {
+        if (nbx_same_shape(list[k], list[0])) continue;
+        char a[NBX_SHAPE_TEXT], b[NBX_SHAPE_TEXT];
+        return nbx_call_fail(c, NBX_ERROR_SHAPE, "shapes %s and %s of tensor %d differ",
+                             nbx_shape_text(list[0]->rank, list[0]->shape, a, sizeof a),
+                             nbx_shape_text(list[k]->rank, list[k]->shape, b, sizeof b), k);
+    }
+    if (d < rank && list[0]->numel > 0) {  // joined along dim d, which is then split: keeps the order of the tensors' strides
+        const nbx_tensor *flat = NBX_DO(c->ctx, "aten::cat", c->args[0], I(d));
+        const int64_t split[2] = {count, list[0]->shape[d]};
+        return nbx_give(c, 0, NBX_DO(c->ctx, "aten::unflatten.int", T(flat), I(d), nbx_of_ints(split, 2)));
+    }
     const nbx_tensor **raised = list_of(c, count);
-    if (raised == NULL) return c->ctx->status;
-    for (int k = 0; k < count; k++) {
-        if (!nbx_same_shape(list[k], list[0])) {
-            char a[NBX_SHAPE_TEXT], b[NBX_SHAPE_TEXT];
-            return nbx_call_fail(c, NBX_ERROR_SHAPE, "shapes %s and %s of tensor %d differ",
-                                 nbx_shape_text(list[0]->rank, list[0]->shape, a, sizeof a),
-                                 nbx_shape_text(list[k]->rank, list[k]->shape, b, sizeof b), k);
-        }
+    for (int k = 0; raised != NULL && k < count; k++) {
         raised[k] = nbx_unsqueezed(c->ctx, list[k], d);
         if (raised[k] == NULL) return c->ctx->status;
     }
-    return cat_of(c, raised, count, d);
+    return raised == NULL ? c->ctx->status : cat_of(c, raised, count, d);
 }
 
 static nbx_status concat(nbx_op_call *c) { return NBX_FORWARD(c, "aten::cat", c->args[0], c->args[1]); }
@@ -214,6 +220,6 @@ const nbx_op nbx_ops_cat[] = {
     {.name = "aten::row_stack", .composite = vstack},
     {.name = "aten::dstack", .composite = dstack},
     {.name = "aten::column_stack", .composite = column_stack},
-    {.name = "aten::block_diag", .composite = block_diag},
+    {.name = "aten::block_diag", .composite = block_diag, .flags = NBX_OP_EXACT_OUT},
     NBX_OPS_END,
 };
