@@ -34,6 +34,7 @@ static void choose_device(nbx_op_call *c) {
 // Kernels see operands of one device. A 0-dim CPU operand beside CUDA ones is brought over.
 static nbx_status bring_over(nbx_op_call *c, const nbx_tensor **t) {
     if (!*t || nbx_is_none(*t) || (*t)->storage->device.type == c->device.type) return NBX_OK;
+    if ((*t)->wrapped && (c->op->flags & NBX_OP_STRIDED_OUT)) return NBX_OK;  // the elementwise engine takes it as a number
     if ((*t)->rank == 0 && (*t)->storage->device.type == NBX_CPU) {
         const bool wrapped = (*t)->wrapped;
         nbx_tensor *there = nbx_tensor_to_device(c->ctx, *t, c->device);

@@ -10,6 +10,8 @@ extern "C" {
 #endif
 
 // What families describe for the kernels of both devices.
+#include "ops/copy/copy.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/matmul/product.h"
 
 #define NBX_HOST_ABI 1

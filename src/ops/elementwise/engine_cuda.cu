@@ -1,0 +1,122 @@
+// Plans of the elementwise engine on CUDA: which operands are read how, and the divisions of outer dims.
+#include "ops/elementwise/engine.cuh"
+
+#include <string.h>
+
+static ewc_divisor divisor(int64_t size) {
+    ewc_divisor d = {(uint32_t)size, 0, 0};
+    if (size <= 1) return d;  // multiplier 0: the quotient is n >> 0
+    uint32_t shift = 0;
+    while (((uint64_t)1 << shift) < (uint64_t)size) shift++;
+    if (((uint64_t)1 << shift) == (uint64_t)size) {
+        d.shift = shift;  // a power of two: n >> shift
+        return d;
+    }
+    // n < 2^31: ceil(2^(31 + shift) / size) has at most 32 bits and n * it / 2^(31 + shift) is exact
+    d.multiplier = (uint32_t)((((uint64_t)1 << (31 + shift)) + (uint64_t)size - 1) / (uint64_t)size);
+    d.shift = shift - 1;
+    return d;
+}
+
+static bool aligned_for_vectors(const ewc_plan *p, int k, size_t size) {
+    const size_t vector = size == 1 ? 8 : 16;
+    if ((uintptr_t)p->base[k] % vector) return false;
+    for (int d = 0; d < p->dims; d++)
+        if (p->stride[k][d] % (int64_t)vector) return false;
+    return true;
+}
+
+nbx_status ewc_plan_operands(nbx_op_call *c, int outs, int operands, const nbx_tensor *const *tensors, ewc_plan *p, bool *empty) {
+    const nbx_tensor *out = tensors[0];
+    *empty = out->numel == 0;
+    if (*empty) return NBX_OK;
+    nbx_iter it;
+    nbx_iter_plan(&it, out->rank, out->shape, operands, tensors);
+    int rank = it.rank;
+    while (rank > 1 && it.dim[rank - 1].size == 1) rank--;
+    if (rank - 1 > EWC_DIMS) return nbx_call_fail(c, NBX_ERROR_UNSUPPORTED, "more than %d dims that do not merge on CUDA", EWC_DIMS + 1);
+    p->outs = outs;
+    p->operands = operands;
+    p->dims = rank - 1;
+    p->inner = it.dim[0].size;
+    p->chunks = (p->inner + EWC_LANES - 1) / EWC_LANES;
+    p->items = p->chunks;
+    for (int d = 1; d < rank; d++) p->items *= it.dim[d].size;
+    p->wide = p->items >= ((int64_t)1 << 31);
+    if (p->items > (int64_t)EWC_THREADS * 0x7fffffff) return nbx_call_fail(c, NBX_ERROR_SHAPE, "too many elements for one launch");
+    p->by_chunks = divisor(p->chunks);
+    for (int d = 1; d < rank; d++) {
+        p->size[d - 1] = divisor(it.dim[d].size);
+        for (int k = 0; k < operands; k++) p->stride[k][d - 1] = it.dim[d].stride[k];
+    }
+    for (int k = 0; k < operands; k++) {
+        const nbx_tensor *t = tensors[k];
+        p->base[k] = t ? (char *)nbx_data(t) : NULL;
+        p->dtype[k] = t ? t->dtype : NBX_FLOAT64;
+        p->step[k] = t ? it.dim[0].stride[k] : 0;
+        p->round_first[k] = false;
+        const size_t size = nbx_dtype_size((nbx_dtype)p->dtype[k]);
+        if (p->step[k] == 0 && p->inner > 1) p->mode[k] = EWC_SPLAT;
+        else if ((p->step[k] == (int64_t)size || p->inner == 1) && aligned_for_vectors(p, k, size)) p->mode[k] = EWC_DENSE;
+        else p->mode[k] = EWC_STRIDED;
+        if (p->inner == 1) p->step[k] = (int64_t)size;
+    }
+    return NBX_OK;
+}
+
+static nbx_dtype of_kind(uint8_t kind, nbx_dtype compute) {
+    switch ((ew_kind)kind) {
+    case EW_BOOL: return NBX_BOOL;
+    case EW_REAL: return nbx_dtype_to_real(compute);
+    case EW_COMPLEX: return nbx_dtype_to_complex(compute);
+    case EW_INT32: return NBX_INT32;
+    case EW_INT64: return NBX_INT64;
+    case EW_SAME: break;
+    }
+    return compute;
+}
+
+// A number among the inputs: an element of the dtype its argument is computed in, rounded to 16 bits first where ATen does.
+static void plan_number(ewc_plan *p, const ew_row *row, int slot, nbx_dtype compute, const nbx_value *v) {
+    nbx_dtype dtype = of_kind(row->in[slot], compute);
+    const bool half = dtype == NBX_FLOAT16 || dtype == NBX_BFLOAT16;
+    if (half && (row->flags & EW_EXACT_NUMBERS)) dtype = NBX_FLOAT32;
+    ew_store_number(dtype, p->value[slot], v);
+    p->value_dtype[slot] = (uint8_t)dtype;
+}
+
+nbx_status ewc_plan_make(nbx_op_call *c, int code, ewc_plan *p, bool *empty) {
+    const ew_row *row = (const ew_row *)c->op->data;
+    ew_types types;
+    nbx_status status = ew_resolve(c, row, &types, &p->params);
+    if (status != NBX_OK) return status;
+    const int outs = row->outputs ? row->outputs : 1, operands = outs + row->inputs;
+    const nbx_tensor *tensors[EW_OPERANDS];
+    const nbx_value *numbers[EW_OPERANDS] = {NULL};
+    nbx_value wrapped[EW_INPUTS];
+    for (int k = 0; k < operands; k++) {
+        const nbx_value *v = k < outs ? NULL : &c->args[row->arg[k - outs]];
+        tensors[k] = k < outs ? out_get(c, k) : v->kind == NBX_KIND_TENSOR ? v->as.tensor : NULL;
+        if (k >= outs && !tensors[k]) numbers[k] = v;
+        if (k >= outs && tensors[k] && tensors[k]->storage->device.type == NBX_CPU) {  // a wrapped number stays on the host
+            nbx_value *n = &wrapped[k - outs];
+            const void *at = nbx_data(tensors[k]);
+            if (tensors[k]->dtype == NBX_INT64) *n = nbx_of_int(*(const int64_t *)at);
+            else if (tensors[k]->dtype == NBX_BOOL) *n = nbx_of_bool(*(const bool *)at);
+            else if (tensors[k]->dtype == NBX_COMPLEX128) *n = nbx_of_complex(((const double *)at)[0], ((const double *)at)[1]);
+            else *n = nbx_of_float(*(const double *)at);
+            numbers[k] = n;
+            tensors[k] = NULL;
+        }
+    }
+    status = ewc_plan_operands(c, outs, operands, tensors, p, empty);
+    if (status != NBX_OK || *empty) return status;
+    p->code = code;
+    p->compute = (uint8_t)types.compute;
+    const bool half = types.compute == NBX_FLOAT16 || types.compute == NBX_BFLOAT16;
+    for (int k = outs; k < operands; k++) {
+        if (numbers[k]) plan_number(p, row, k - outs, types.compute, numbers[k]);
+        else p->round_first[k] = half && !(row->flags & EW_EXACT_NUMBERS) && p->dtype[k] != types.compute && row->in[k - outs] == EW_SAME;
+    }
+    return NBX_OK;
+}
