@@ -69,6 +69,15 @@ nbx_bytes *nbx_bytes_create(nbx_context *ctx, size_t count, const char *what) {
     return bytes;
 }
 
+nbx_bytes *nbx_bytes_borrow(nbx_context *ctx, const void *data, size_t count) {
+    nbx_bytes *bytes = bytes_new(ctx);
+    if (!bytes) return NULL;
+    bytes->borrowed = true;
+    bytes->data = (char *)(uintptr_t)data;
+    bytes->count = count;
+    return bytes;
+}
+
 nbx_bytes *nbx_bytes_retain(nbx_bytes *bytes) {
     __atomic_add_fetch(&bytes->refs, 1, __ATOMIC_RELAXED);
     return bytes;
@@ -76,7 +85,7 @@ nbx_bytes *nbx_bytes_retain(nbx_bytes *bytes) {
 
 void nbx_bytes_release(nbx_bytes *bytes) {
     if (!bytes || __atomic_sub_fetch(&bytes->refs, 1, __ATOMIC_ACQ_REL)) return;
-    if (!bytes->mapped) nbx_free(bytes->data);
-    else if (bytes->data) munmap(bytes->data, bytes->count);
+    if (!bytes->mapped && !bytes->borrowed) nbx_free(bytes->data);
+    else if (bytes->mapped && bytes->data) munmap(bytes->data, bytes->count);
     nbx_free(bytes);
 }

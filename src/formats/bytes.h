@@ -10,7 +10,7 @@ extern "C" {
 
 typedef struct nbx_bytes {
     int refs;     // atomic
-    bool mapped;
+    bool mapped, borrowed;
     size_t count;
     char *data;   // 64-byte aligned; NULL when count is 0
 } nbx_bytes;
@@ -19,6 +19,8 @@ typedef struct nbx_bytes {
 nbx_bytes *nbx_bytes_map(nbx_context *ctx, const char *path);
 // Uninitialised memory. NULL: fails ctx, naming what it was for.
 nbx_bytes *nbx_bytes_create(nbx_context *ctx, size_t count, const char *what);
+// Memory that somebody else frees, after the last reference is gone.
+nbx_bytes *nbx_bytes_borrow(nbx_context *ctx, const void *data, size_t count);
 nbx_bytes *nbx_bytes_retain(nbx_bytes *bytes);
 void nbx_bytes_release(nbx_bytes *bytes);  // NULL is fine
 
