@@ -1,0 +1,41 @@
+// Higher-order operators: those that take sub-graphs.
+#ifndef NBX_PROGRAM_HIGHER_H
+#define NBX_PROGRAM_HIGHER_H
+
+#include "program/graph.h"
+
+typedef enum nbx_higher_code {
+    NBX_HIGHER_NONE,
+    NBX_HIGHER_COND,             // pred, true graph, false graph, operands
+    NBX_HIGHER_SWITCH,           // index, graphs, operands
+    NBX_HIGHER_WHILE_LOOP,       // condition graph, body graph, carried, additional
+    NBX_HIGHER_WHILE_LOOP_STACK, // the same; results are all carried values, stacked
+    NBX_HIGHER_MAP,              // graph, mapped operands, additional
+    NBX_HIGHER_SCAN,             // graph, carried, mapped, additional
+    NBX_HIGHER_SET_GRAD,         // flag, graph, operands
+    NBX_HIGHER_AUTOCAST,         // device, dtype, enabled, cache, graph, operands
+    NBX_HIGHER_CALL,             // graph somewhere, then operands: strict_mode, invoke_subgraph, wrap, checkpoint
+    NBX_HIGHER_OUT_DTYPE,        // operator, dtype, operands
+} nbx_higher_code;
+
+nbx_higher_code nbx_higher_find(const char *target);
+
+// One run of a program: what all graphs of it share.
+typedef struct nbx_run {
+    nbx_context *ctx;
+    nbx_dtype lower;        // autocast's dtype inside a region, else NBX_DTYPE_NONE
+    bool cuda_rules;        // the region was written for CUDA
+    bool told;              // the failing node has been named
+    int depth;              // of sub-graphs
+} nbx_run;
+
+// Runs a graph. Inputs are borrowed; outputs receive one value for each output of the graph, tensors with a reference each.
+nbx_status nbx_graph_run(nbx_run *run, const nbx_graph *graph, const nbx_value *inputs, int count, nbx_value *outputs);
+// Runs a higher-order node. args in the program's order (graphs are NONE there: they stand in node->args); lists are values of
+// kind TENSORS, INTS or VALUES. results: room for node->output_count values, tensors with a reference each.
+nbx_status nbx_higher_run(nbx_run *run, const nbx_node *node, const nbx_value *args, nbx_value *results);
+// A number in a 0-dim tensor. Fails while recording: the number is not known then.
+nbx_status nbx_number_of_tensor(nbx_context *ctx, const nbx_tensor *t, nbx_value *number);
+void nbx_values_release(nbx_value *values, int count);
+
+#endif
