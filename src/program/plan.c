@@ -1,0 +1,92 @@
+// The memory a run will take: the program is recorded, not run, with inputs that have sizes but no contents.
+#include <string.h>
+
+#include "core/memory.h"
+#include "ops/record.h"
+#include "program/higher.h"
+#include "program/program_parts.h"
+
+static size_t state_bytes(const nbx_program *p) {
+    size_t bytes = 0;
+    for (int32_t i = 0; i < p->graph->input_count; i++) {
+        const nbx_source *s = &p->sources[i];
+        bool seen = !s->tensor || !s->state;
+        for (int32_t k = 0; k < i && !seen; k++)
+            seen = p->sources[k].tensor && p->sources[k].state && p->sources[k].tensor->storage == s->tensor->storage;
+        if (!seen) bytes += s->tensor->storage->bytes;
+    }
+    return bytes;
+}
+
+// A tensor of the sizes that export saw, as a planned storage: nothing reads it.
+static const nbx_tensor *imagine(nbx_context *ctx, const nbx_program *p, int input) {
+    const nbx_program_value *v = &p->inputs[input];
+    nbx_tensor *t = nbx_tensor_new(ctx, v->dtype, v->rank, p->input_hints[input], NULL, 0, NULL);
+    if (!t) return NULL;
+    t->storage = nbx_recorder_storage(ctx, p->device, nbx_tensor_nbytes(t), v->name);
+    if (t->storage) return nbx_scope_own(ctx, t);
+    nbx_release(t);
+    return NULL;
+}
+
+static nbx_status fill(nbx_context *ctx, const nbx_program *p, const nbx_value *given, nbx_value *inputs) {
+    for (int32_t i = 0; i < p->graph->input_count; i++) {
+        const nbx_source *s = &p->sources[i];
+        inputs[i] = nbx_of_none();
+        if (s->kind == NBX_SOURCE_WEIGHT) inputs[i] = nbx_of_tensor(s->tensor);
+        if (s->kind != NBX_SOURCE_USER) continue;
+        if (given) inputs[i] = given[s->user];
+        else if (p->inputs[s->user].kind == NBX_KIND_TENSOR) inputs[i] = nbx_of_tensor(imagine(ctx, p, s->user));
+        else if (p->inputs[s->user].kind == NBX_KIND_INT) inputs[i] = nbx_of_int(p->input_hints[s->user][0]);
+        else inputs[i] = p->inputs[s->user].kind == NBX_KIND_BOOL ? nbx_of_bool(true) : nbx_of_float(1);
+        if (inputs[i].kind == NBX_KIND_TENSOR && !inputs[i].as.tensor) return nbx_last_status(ctx);
+    }
+    return NBX_OK;
+}
+
+// true: recording ended where a size depends on data, which is no failure of the plan.
+static bool ended_by_data(nbx_context *ctx, const nbx_recorder *r) {
+    return nbx_last_status(ctx) == NBX_ERROR_DATA_DEPENDENT && r->dependent;
+}
+
+static nbx_status record(nbx_context *ctx, const nbx_program *p, const nbx_value *given, nbx_recorder *r, bool *partial) {
+    nbx_value *inputs = nbx_alloc_zero(((size_t)p->graph->input_count + 1) * sizeof *inputs);
+    nbx_value *outputs = nbx_alloc_zero(((size_t)p->graph->output_count + 1) * sizeof *outputs);
+    nbx_status status = inputs && outputs ? NBX_OK : nbx_fail_memory(ctx, (size_t)p->graph->input_count * sizeof *inputs, "a plan");
+    const nbx_scope scope = nbx_scope_open(ctx);
+    nbx_run run = {.ctx = ctx, .lower = NBX_DTYPE_NONE};
+    ctx->recorder = r;
+    if (status == NBX_OK) status = fill(ctx, p, given, inputs);
+    if (status == NBX_OK) status = nbx_graph_run(&run, p->graph, inputs, p->graph->input_count, outputs);
+    ctx->recorder = NULL;
+    if (status != NBX_OK && ended_by_data(ctx, r)) {
+        nbx_clear_error(ctx);
+        *partial = true;
+        status = NBX_OK;
+    }
+    for (int32_t k = 0; outputs && k < p->graph->output_count; k++)
+        if (outputs[k].kind == NBX_KIND_TENSOR) nbx_recorder_keep(r, outputs[k].as.tensor->storage);
+    if (outputs) nbx_values_release(outputs, p->graph->output_count);
+    nbx_scope_close(ctx, scope, NULL);
+    nbx_free(inputs);
+    nbx_free(outputs);
+    return status == NBX_OK ? nbx_recorder_plan(ctx, r) : status;
+}
+
+nbx_status nbx_program_plan_memory(nbx_context *ctx, const nbx_program *p, const nbx_value *inputs, int input_count, nbx_program_plan *plan) {
+    memset(plan, 0, sizeof *plan);
+    if (p->problems.count) return nbx_fail(ctx, NBX_ERROR_UNSUPPORTED, "%s", p->problems.list[0].text);
+    nbx_status status = inputs ? nbx_inputs_check(ctx, p, inputs, input_count) : NBX_OK;
+    nbx_recorder *r = status == NBX_OK ? nbx_recorder_create(ctx) : NULL;
+    if (!r) return nbx_last_status(ctx);
+    status = record(ctx, p, inputs, r, &plan->partial);
+    plan->weight_bytes = p->weight_bytes;
+    plan->mapped_bytes = p->mapped_bytes;
+    plan->state_bytes = state_bytes(p);
+    plan->arena_bytes = r->arena_bytes;
+    plan->unplanned_bytes = r->unplanned_bytes;
+    plan->peak_bytes = plan->weight_bytes + plan->state_bytes + plan->arena_bytes;
+    plan->commands = r->command_count;
+    nbx_recorder_destroy(r);
+    return status;
+}

@@ -1,0 +1,227 @@
+// Sessions: the program's state, and one run after another on it.
+#include <string.h>
+
+#include "core/memory.h"
+#include "program/higher.h"
+#include "program/program_parts.h"
+
+struct nbx_session {
+    nbx_context *ctx;
+    nbx_program *program;
+    nbx_tensor **weights;  // [graph->input_count]: the program's tensors, or the session's own where state; NULL for inputs
+    nbx_value *inputs;     // [graph->input_count]: room for a run
+    nbx_value *outputs;    // [graph->output_count]
+    nbx_value *given;      // [input_count]: the caller's inputs, numbers taken out of tensors
+};
+
+// --------------------------------------------------------------------------------------------------------------- state
+// A storage the program writes into is copied as a whole, once: tensors that share it share the copy.
+typedef struct copied {
+    nbx_storage *from, *to;
+} copied;
+
+static bool must_copy(const nbx_program *p, const nbx_storage *storage) {
+    for (int32_t i = 0; i < p->graph->input_count; i++)
+        if (p->sources[i].tensor && p->sources[i].state && p->sources[i].tensor->storage == storage) return true;
+    return false;
+}
+
+static nbx_storage *copy_of(nbx_session *s, copied *list, int *count, nbx_storage *from) {
+    for (int i = 0; i < *count; i++)
+        if (list[i].from == from) return list[i].to;
+    nbx_storage *to = nbx_storage_create(s->ctx, from->device, from->bytes);
+    if (!to) return NULL;
+    if (from->bytes && nbx_copy_bytes(s->ctx, to->device, to->data, from->device, from->data, from->bytes) != NBX_OK) {
+        nbx_storage_release(to);
+        return NULL;
+    }
+    list[*count] = (copied){from, to};
+    ++*count;
+    return to;
+}
+
+static bool take_weight(nbx_session *s, int32_t i, copied *list, int *count) {
+    const nbx_tensor *t = s->program->sources[i].tensor;
+    if (!t) return true;
+    if (!must_copy(s->program, t->storage)) return s->weights[i] = nbx_retain(t), true;
+    nbx_storage *storage = copy_of(s, list, count, t->storage);
+    if (storage) s->weights[i] = nbx_tensor_new(s->ctx, (nbx_dtype)t->dtype, t->rank, t->shape, t->stride, t->offset, storage);
+    return s->weights[i] != NULL;
+}
+
+static bool take_weights(nbx_session *s) {
+    const int32_t inputs = s->program->graph->input_count;
+    int count = 0;
+    copied *list = nbx_alloc(((size_t)inputs + 1) * sizeof *list);
+    if (!list) return nbx_fail_memory(s->ctx, ((size_t)inputs + 1) * sizeof *list, "a session"), false;
+    bool good = true;
+    for (int32_t i = 0; i < inputs && good; i++) good = take_weight(s, i, list, &count);
+    for (int i = 0; i < count; i++) nbx_storage_release(list[i].to);
+    nbx_free(list);
+    return good;
+}
+
+static void drop_weights(nbx_session *s) {
+    for (int32_t i = 0; s->weights && i < s->program->graph->input_count; i++) {
+        nbx_release(s->weights[i]);
+        s->weights[i] = NULL;
+    }
+}
+
+nbx_status nbx_session_reset(nbx_session *s) {
+    drop_weights(s);
+    return take_weights(s) ? NBX_OK : nbx_last_status(s->ctx);
+}
+
+nbx_status nbx_session_create(nbx_context *ctx, nbx_program *p, nbx_session **session) {
+    *session = NULL;
+    if (p->problems.count) return nbx_fail(ctx, NBX_ERROR_UNSUPPORTED, "%s: it was loaded to be inspected and cannot run: %s", p->label, p->problems.list[0].text);
+    if (nbx_context_device(ctx).type != p->device.type) return nbx_fail(ctx, NBX_ERROR_DEVICE, "%s: it was loaded for another device", p->label);
+    nbx_session *s = nbx_alloc_zero(sizeof *s);
+    if (!s) return nbx_fail_memory(ctx, sizeof *s, "a session");
+    s->ctx = ctx;
+    s->program = p;
+    __atomic_add_fetch(&p->refs, 1, __ATOMIC_RELAXED);
+    const size_t inputs = (size_t)p->graph->input_count + 1, outputs = (size_t)p->graph->output_count + 1;
+    s->weights = nbx_alloc_zero(inputs * sizeof *s->weights);
+    s->inputs = nbx_alloc_zero(inputs * sizeof *s->inputs);
+    s->given = nbx_alloc_zero(inputs * sizeof *s->given);
+    s->outputs = nbx_alloc_zero(outputs * sizeof *s->outputs);
+    bool good = s->weights && s->inputs && s->given && s->outputs;
+    if (!good) nbx_fail_memory(ctx, inputs * sizeof *s->inputs, "a session");
+    if (good && take_weights(s)) return *session = s, NBX_OK;
+    nbx_session_destroy(s);
+    return nbx_last_status(ctx);
+}
+
+void nbx_session_destroy(nbx_session *s) {
+    if (!s) return;
+    drop_weights(s);
+    nbx_free(s->weights);
+    nbx_free(s->inputs);
+    nbx_free(s->given);
+    nbx_free(s->outputs);
+    nbx_program_destroy(s->program);
+    nbx_free(s);
+}
+
+const char *nbx_session_state_name(const nbx_session *s, int index) {
+    for (int32_t i = 0; i < s->program->graph->input_count; i++)
+        if (s->program->sources[i].kind == NBX_SOURCE_WEIGHT && s->program->sources[i].state && index-- == 0) return s->program->sources[i].name;
+    return NULL;
+}
+
+const nbx_tensor *nbx_session_state(const nbx_session *s, const char *name) {
+    for (int32_t i = 0; i < s->program->graph->input_count; i++)
+        if (s->weights[i] && strcmp(s->program->sources[i].name, name) == 0) return s->weights[i];
+    return NULL;
+}
+
+// ---------------------------------------------------------------------------------------------------------------- runs
+// Numbers may be given as tensors of one element.
+static nbx_status take_inputs(nbx_session *s, const nbx_value *inputs, int count) {
+    const nbx_program *p = s->program;
+    for (int i = 0; i < count && i < p->input_count; i++) {
+        s->given[i] = inputs[i];
+        const nbx_kind kind = p->inputs[i].kind;
+        if (inputs[i].kind != NBX_KIND_TENSOR || !inputs[i].as.tensor || kind == NBX_KIND_TENSOR || inputs[i].as.tensor->numel != 1) continue;
+        const nbx_status status = nbx_number_of_tensor(s->ctx, inputs[i].as.tensor, &s->given[i]);
+        if (status != NBX_OK) return status;
+        if (kind == NBX_KIND_FLOAT && s->given[i].kind == NBX_KIND_INT) s->given[i] = nbx_of_float((double)s->given[i].as.integer);
+    }
+    return nbx_inputs_check(s->ctx, p, s->given, count);
+}
+
+static void place_inputs(nbx_session *s) {
+    const nbx_program *p = s->program;
+    for (int32_t i = 0; i < p->graph->input_count; i++) {
+        const nbx_source *source = &p->sources[i];
+        s->inputs[i] = source->kind == NBX_SOURCE_WEIGHT ? nbx_of_tensor(s->weights[i])
+                       : source->kind == NBX_SOURCE_USER ? s->given[source->user]
+                                                         : nbx_of_none();
+    }
+}
+
+static bool same_place(const nbx_tensor *a, const nbx_tensor *b) {
+    return a->storage == b->storage && a->offset == b->offset && a->dtype == b->dtype && nbx_same_shape(a, b) &&
+           memcmp(a->stride, b->stride, (size_t)a->rank * sizeof *a->stride) == 0;
+}
+
+// New contents that lie in the memory of an input are copied out first: two buffers may have changed places.
+static nbx_status part_from_inputs(nbx_session *s, nbx_value *value, int32_t target) {
+    for (int32_t i = 0; i < s->program->graph->input_count; i++) {
+        const nbx_value *in = &s->inputs[i];
+        if (in->kind != NBX_KIND_TENSOR || in->as.tensor->storage != value->as.tensor->storage) continue;
+        if (i == target && same_place(in->as.tensor, value->as.tensor)) return NBX_OK;
+        const nbx_tensor *copy = NBX_DO(s->ctx, "aten::clone", *value);
+        if (!copy) return nbx_last_status(s->ctx);
+        nbx_release(value->as.tensor);
+        *value = nbx_of_tensor(nbx_retain(copy));
+        return NBX_OK;
+    }
+    return NBX_OK;
+}
+
+static nbx_status write_back(nbx_session *s, int32_t target, const nbx_value *value) {
+    const nbx_value *to = &s->inputs[target];
+    const nbx_source *source = &s->program->sources[target];
+    if (same_place(to->as.tensor, value->as.tensor)) return NBX_OK;
+    if (source->kind == NBX_SOURCE_WEIGHT && (to->as.tensor->dtype != value->as.tensor->dtype || !nbx_same_shape(to->as.tensor, value->as.tensor))) {
+        nbx_release(s->weights[target]);  // a buffer that grows, such as a cache that is concatenated
+        s->weights[target] = nbx_retain(value->as.tensor);
+        return NBX_OK;
+    }
+    return NBX_DO(s->ctx, "aten::copy_", *to, *value) ? NBX_OK : nbx_last_status(s->ctx);
+}
+
+static nbx_status write_mutations(nbx_session *s) {
+    const nbx_program *p = s->program;
+    nbx_status status = NBX_OK;
+    for (int pass = 0; pass < 2; pass++)
+        for (int32_t k = 0; k < p->graph->output_count && status == NBX_OK; k++) {
+            if (p->sinks[k].kind != NBX_SINK_MUTATION) continue;
+            const int32_t target = p->sinks[k].input;
+            if (s->outputs[k].kind != NBX_KIND_TENSOR || s->inputs[target].kind != NBX_KIND_TENSOR)
+                return nbx_fail(s->ctx, NBX_ERROR_FORMAT, "the new contents of %s are no tensor", p->sources[target].name);
+            status = pass == 0 ? part_from_inputs(s, &s->outputs[k], target) : write_back(s, target, &s->outputs[k]);
+        }
+    return status;
+}
+
+static nbx_status run_graph(nbx_session *s) {
+    nbx_run run = {.ctx = s->ctx, .lower = NBX_DTYPE_NONE};
+    const nbx_scope scope = nbx_scope_open(s->ctx);
+    place_inputs(s);
+    nbx_status status = nbx_graph_run(&run, s->program->graph, s->inputs, s->program->graph->input_count, s->outputs);
+    if (status == NBX_OK) status = write_mutations(s);
+    nbx_scope_close(s->ctx, scope, NULL);
+    return status;
+}
+
+// Results go to the caller's scope.
+static nbx_status hand_over(nbx_session *s, nbx_value *outputs) {
+    int at = 0;
+    nbx_status status = NBX_OK;
+    for (int32_t k = 0; k < s->program->graph->output_count; k++) {
+        if (s->program->sinks[k].kind != NBX_SINK_USER) continue;
+        nbx_value *v = &outputs[at++];
+        *v = s->outputs[k];
+        if (v->kind != NBX_KIND_TENSOR) continue;
+        s->outputs[k] = nbx_of_none();
+        if (!nbx_scope_own(s->ctx, (nbx_tensor *)(uintptr_t)v->as.tensor)) status = nbx_last_status(s->ctx), *v = nbx_of_none();
+    }
+    return status;
+}
+
+nbx_status nbx_session_run(nbx_session *s, const nbx_value *inputs, int input_count, nbx_value *outputs, int capacity, int *count) {
+    const nbx_program *p = s->program;
+    if (count) *count = 0;
+    if (capacity < p->output_count)
+        return nbx_fail(s->ctx, NBX_ERROR_ARGUMENT, "the program gives %d results, there is room for %d", p->output_count, capacity);
+    nbx_status status = take_inputs(s, inputs, input_count);
+    if (status == NBX_OK) status = run_graph(s);
+    if (status == NBX_OK) status = hand_over(s, outputs);
+    if (status == NBX_OK && count) *count = p->output_count;
+    nbx_values_release(s->outputs, p->graph->output_count);
+    return status;
+}
