@@ -347,6 +347,23 @@ SIMD_INLINE vm64 vm_low(vm32 x) { return (vm64)LOW_OF(pm_low_pq, pm_high_pq, x);
 SIMD_INLINE vm64 vm_high(vm32 x) { return (vm64)HIGH_OF(pm_low_pq, pm_high_pq, x); }
 SIMD_INLINE vm32 vm_join(vm64 low, vm64 high) { return (vm32)JOIN_OF(pq_pair_pm, low, high); }
 
+// ---- a 16 x 16 tile turned over ---------------------------------------------------------------------------------------
+// out[j * stride + i] = lane j of rows[i]
+SIMD_INLINE void v_store_transposed(float *out, int64_t stride, const vf32 *rows)
+{
+    enum { LANES = NBX_SIMD_PART_LANES };
+    float tile[16][16];
+    for (int i = 0; i < 16; i++) v_store(tile[i], rows[i]);
+    for (int i = 0; i < 16; i += LANES) {
+        for (int j = 0; j < 16; j += LANES) {
+            pf part[LANES];
+            for (int l = 0; l < LANES; l++) part[l] = pf_load(&tile[i + l][j]);
+            pf_transpose(part);
+            for (int l = 0; l < LANES; l++) pf_store(out + (j + l) * stride + i, part[l]);
+        }
+    }
+}
+
 // ---- reductions over the lanes: one order everywhere ----------------------------------------------------------------
 // Lane i with lane i + 8, then i + 4, i + 2, i + 1 (double: from i + 4).
 SIMD_INLINE float v_reduce_add(vf32 x) { return TREE(v_tree_add, x); }

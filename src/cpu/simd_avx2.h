@@ -168,3 +168,23 @@ static inline double vd_tree_add(pd a, pd b)
     const __m128d q = _mm_add_pd(_mm256_castpd256_pd128(h), _mm256_extractf128_pd(h, 1));
     return _mm_cvtsd_f64(_mm_add_sd(q, _mm_unpackhi_pd(q, q)));
 }
+
+// rows[i] is column i of what it was.
+static inline __attribute__((always_inline)) void pf_transpose(pf *rows)
+{
+    pf pairs[8], quads[8];
+    for (int i = 0; i < 8; i += 2) {
+        pairs[i] = _mm256_unpacklo_ps(rows[i], rows[i + 1]);
+        pairs[i + 1] = _mm256_unpackhi_ps(rows[i], rows[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4) {
+        for (int c = 0; c < 2; c++) {
+            quads[i + 2 * c] = _mm256_shuffle_ps(pairs[i + c], pairs[i + c + 2], 0x44);
+            quads[i + 2 * c + 1] = _mm256_shuffle_ps(pairs[i + c], pairs[i + c + 2], 0xee);
+        }
+    }
+    for (int c = 0; c < 4; c++) {
+        rows[c] = _mm256_permute2f128_ps(quads[c], quads[c + 4], 0x20);
+        rows[c + 4] = _mm256_permute2f128_ps(quads[c], quads[c + 4], 0x31);
+    }
+}

@@ -152,3 +152,28 @@ static inline double vd_tree_add(pd a)
     const __m128d q = _mm_add_pd(_mm256_castpd256_pd128(h), _mm256_extractf128_pd(h, 1));
     return _mm_cvtsd_f64(_mm_add_sd(q, _mm_unpackhi_pd(q, q)));
 }
+
+// rows[i] is column i of what it was.
+static inline __attribute__((always_inline)) void pf_transpose(pf *rows)
+{
+    pf pairs[16], quads[16];
+    for (int i = 0; i < 16; i += 2) {
+        pairs[i] = _mm512_unpacklo_ps(rows[i], rows[i + 1]);
+        pairs[i + 1] = _mm512_unpackhi_ps(rows[i], rows[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4) { // 128-bit lane l of quads[i + c]: column 4 l + c of rows i .. i + 3
+        for (int c = 0; c < 2; c++) {
+            const __m512d x = _mm512_castps_pd(pairs[i + c]), y = _mm512_castps_pd(pairs[i + c + 2]);
+            quads[i + 2 * c] = _mm512_castpd_ps(_mm512_unpacklo_pd(x, y));
+            quads[i + 2 * c + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(x, y));
+        }
+    }
+    for (int c = 0; c < 4; c++) {
+        const pf low = _mm512_shuffle_f32x4(quads[c], quads[c + 4], 0x44), low2 = _mm512_shuffle_f32x4(quads[c + 8], quads[c + 12], 0x44);
+        const pf high = _mm512_shuffle_f32x4(quads[c], quads[c + 4], 0xee), high2 = _mm512_shuffle_f32x4(quads[c + 8], quads[c + 12], 0xee);
+        rows[c] = _mm512_shuffle_f32x4(low, low2, 0x88);
+        rows[c + 4] = _mm512_shuffle_f32x4(low, low2, 0xdd);
+        rows[c + 8] = _mm512_shuffle_f32x4(high, high2, 0x88);
+        rows[c + 12] = _mm512_shuffle_f32x4(high, high2, 0xdd);
+    }
+}

@@ -211,3 +211,12 @@ static inline double vd_tree_add(pd a, pd b, pd c, pd d)
     const pd q = vaddq_f64(vaddq_f64(a, c), vaddq_f64(b, d));
     return vgetq_lane_f64(q, 0) + vgetq_lane_f64(q, 1);
 }
+
+static inline __attribute__((always_inline)) void pf_transpose(pf *rows)
+{
+    const float32x4x2_t x = vtrnq_f32(rows[0], rows[1]), y = vtrnq_f32(rows[2], rows[3]);
+    rows[0] = vcombine_f32(vget_low_f32(x.val[0]), vget_low_f32(y.val[0]));
+    rows[1] = vcombine_f32(vget_low_f32(x.val[1]), vget_low_f32(y.val[1]));
+    rows[2] = vcombine_f32(vget_high_f32(x.val[0]), vget_high_f32(y.val[0]));
+    rows[3] = vcombine_f32(vget_high_f32(x.val[1]), vget_high_f32(y.val[1]));
+}

@@ -182,4 +182,15 @@ static inline double vd_tree_add(pd a, pd b, pd c, pd d)
     return q.v[0] + q.v[1];
 }
 
+static inline void pf_transpose(pf *rows)
+{
+    for (int i = 0; i < 4; i++) {
+        for (int j = 0; j < i; j++) {
+            const float swapped = rows[i].v[j];
+            rows[i].v[j] = rows[j].v[i];
+            rows[j].v[i] = swapped;
+        }
+    }
+}
+
 #include "cpu/simd_f16_soft.h"

@@ -285,4 +285,6 @@ static inline double vd_tree_add(pd a, pd b, pd c, pd d)
     return _mm_cvtsd_f64(_mm_add_sd(q, _mm_unpackhi_pd(q, q)));
 }
 
+static inline __attribute__((always_inline)) void pf_transpose(pf *rows) { _MM_TRANSPOSE4_PS(rows[0], rows[1], rows[2], rows[3]); }
+
 #include "cpu/simd_f16_soft.h"

@@ -1,0 +1,195 @@
+// Matrix products summed in float: f32, f16, bf16, and complex64 as pairs. Products of 8-bit integers are exact in float
+// within a block of k (255 * 255 * 256 < 2^24), so they use the same tile and add the blocks as int32.
+//
+// The AVX-512 tile is 14 rows of 2 vectors: 28 sums, 2 vectors of B, 1 broadcast of A in 32 registers. Measured from L1 on
+// Zen 4 with GCC 12: 117.7 of 118 GFLOP/s. AVX2 and NEON: 6 rows of 16 columns.
+#include "cpu/simd.h"
+
+#include <math.h>
+
+#include "core/half.h"
+#include "cpu/gemm_kernels.h"
+#include "cpu/vecmath.h"
+
+#define REAL float
+#define VEC vf32
+#define LANES 16
+#define V(op) v_##op
+#define NAME(name) name##_f32
+#if NBX_SIMD_PARTS == 1
+#define TILE_ROWS 14
+#define TILE_VECS 2
+#else
+#define TILE_ROWS 6
+#define TILE_VECS 1
+#endif
+
+SIMD_INLINE void add_sum_f32(bool integer, float *acc, vf32 sum, bool first)
+{
+    if (integer) {
+        int32_t *const total = (int32_t *)(void *)acc;
+        const vi32 whole = v_round_to_i32(sum);
+        vi_store(total, first ? whole : vi_add(vi_load(total), whole));
+    } else {
+        v_store(acc, first ? sum : v_add(v_load(acc), sum));
+    }
+}
+
+SIMD_INLINE float load_real_f32(nbx_dtype dtype, const void *p, int64_t i)
+{
+    switch (dtype) {
+    case NBX_FLOAT16: return nbx_from_f16(((const uint16_t *)p)[i]);
+    case NBX_BFLOAT16: return nbx_from_bf16(((const uint16_t *)p)[i]);
+    case NBX_INT8: return ((const int8_t *)p)[i];
+    case NBX_UINT8: return ((const uint8_t *)p)[i];
+    default: return ((const float *)p)[i];
+    }
+}
+
+SIMD_INLINE vf32 load_vec_f32(nbx_dtype dtype, const void *p)
+{
+    switch (dtype) {
+    case NBX_FLOAT16: return v_load_f16(p);
+    case NBX_BFLOAT16: return v_load_bf16(p);
+    case NBX_INT8: return v_from_i32(vi_load_i8(p));
+    case NBX_UINT8: return v_from_i32(vi_load_u8(p));
+    default: return v_load(p);
+    }
+}
+
+SIMD_INLINE vf32 load_some_f32(nbx_dtype dtype, const void *p, int n)
+{
+    if (dtype == NBX_FLOAT32) return v_load_n(p, n);
+    if (dtype == NBX_FLOAT16) return v_load_f16_n(p, n);
+    if (dtype == NBX_BFLOAT16) return v_load_bf16_n(p, n);
+    float lanes[16] = {0};
+    for (int i = 0; i < n; i++) lanes[i] = load_real_f32(dtype, p, i);
+    return v_load(lanes);
+}
+
+// Neighbours in k are neighbours in memory: 16 x 16 tiles are turned over. A panel narrower than 16 goes through a buffer.
+SIMD_INLINE void pack_columns_f32(nbx_dtype dtype, int size, const char *p, int64_t outer, int count, int64_t ks, int width, float *out)
+{
+    int64_t k = 0;
+    for (; k + 16 <= ks; k += 16) {
+        for (int i = 0; i < width; i += 16) {
+            vf32 rows[16];
+            const int here = count - i;
+            for (int r = 0; r < 16; r++)
+                rows[r] = r < here ? load_vec_f32(dtype, p + ((i + r) * outer + k) * size) : v_zero();
+            if (i + 16 <= width) {
+                v_store_transposed(out + k * width + i, width, rows);
+            } else {
+                float tile[16][16];
+                v_store_transposed(tile[0], 16, rows);
+                for (int r = 0; r < 16; r++) v_store_n(out + (k + r) * width + i, v_load(tile[r]), width - i);
+            }
+        }
+    }
+    for (; k < ks; k++)
+        for (int i = 0; i < width; i++) out[k * width + i] = i < count ? load_real_f32(dtype, p, i * outer + k) : 0;
+}
+
+#include "cpu/gemm_real.h"
+
+static void pack_f32(const gemm_side *s, int64_t first, int64_t outers, int64_t k0, int64_t ks, int width, void *out, int64_t stride)
+{
+    switch (s->dtype) {
+    case NBX_FLOAT16: pack_dtype_f32(NBX_FLOAT16, 2, s, first, outers, k0, ks, width, out, stride); break;
+    case NBX_BFLOAT16: pack_dtype_f32(NBX_BFLOAT16, 2, s, first, outers, k0, ks, width, out, stride); break;
+    case NBX_INT8: pack_dtype_f32(NBX_INT8, 1, s, first, outers, k0, ks, width, out, stride); break;
+    case NBX_UINT8: pack_dtype_f32(NBX_UINT8, 1, s, first, outers, k0, ks, width, out, stride); break;
+    default: pack_dtype_f32(NBX_FLOAT32, 4, s, first, outers, k0, ks, width, out, stride); break;
+    }
+}
+
+static void block_int8(const gemm_block *g)
+{
+    if (g->a_panel != 0) tiles_f32(g, TILE_VECS, true, true);
+    else tiles_f32(g, TILE_VECS, true, false);
+}
+
+// ---- from sums to results -------------------------------------------------------------------------------------------
+
+// 16 elements of C, D or the bias, of which n exist.
+static vf32 load_out(nbx_dtype dtype, const char *p, int64_t stride, int n)
+{
+    if (stride == 1 && n == 16) return load_vec_f32(dtype, p);
+    float lanes[16] = {0};
+    for (int i = 0; i < n; i++) lanes[i] = load_real_f32(dtype, p, i * stride);
+    return v_load(lanes);
+}
+
+static void store_out(nbx_dtype dtype, char *p, int64_t stride, int n, vf32 y)
+{
+    if (dtype == NBX_FLOAT32) {
+        float *out = (float *)(void *)p, lanes[16];
+        if (stride == 1) {
+            if (n == 16) v_store(out, y);
+            else v_store_n(out, y, n);
+            return;
+        }
+        v_store(lanes, y);
+        for (int i = 0; i < n; i++) out[i * stride] = lanes[i];
+        return;
+    }
+    uint16_t *out = (uint16_t *)(void *)p, lanes[16];
+    uint16_t *const to = stride == 1 && n == 16 ? out : lanes;
+    if (dtype == NBX_FLOAT16) v_store_f16(to, y);
+    else v_store_bf16(to, y);
+    for (int i = 0; to == lanes && i < n; i++) out[i * stride] = lanes[i];
+}
+
+SIMD_INLINE vf32 activate(nbx_activation activation, vf32 y)
+{
+    switch (activation) {
+    case NBX_ACTIVATION_RELU: return v_relu(y);
+    case NBX_ACTIVATION_GELU: return v_gelu(y);
+    case NBX_ACTIVATION_GELU_TANH: return v_gelu_tanh(y);
+    case NBX_ACTIVATION_SILU: return v_silu(y);
+    case NBX_ACTIVATION_SIGMOID: return v_sigmoid(y);
+    default: return y;
+    }
+}
+
+static void finish_f32(const nbx_gemm *g, int64_t entry, int64_t row, int64_t rows, int64_t col, int64_t cols, const void *acc, int64_t ld)
+{
+    const int64_t size = (int64_t)nbx_dtype_size(g->out_dtype), bias_stride = g->bias_stride == 0 ? 1 : g->bias_stride;
+    const vf32 alpha = v_set1((float)g->alpha), beta = v_set1((float)g->beta);
+    for (int64_t i = 0; i < rows; i++) {
+        const float *sums = (const float *)acc + i * ld;
+        for (int64_t j = 0; j < cols; j += 16) {
+            const int64_t r = row + i, c = col + j;
+            const int n = (int)(cols - j < 16 ? cols - j : 16);
+            vf32 y = acc == NULL ? v_zero() : v_load(sums + j);
+            if (g->alpha != 1) y = v_mul(y, alpha);
+            char *out = (char *)g->c + (entry * g->batch_stride_c + r * g->row_stride_c + c * g->col_stride_c) * size;
+            if (g->beta != 0) {
+                const char *d = g->d == NULL ? out
+                    : (const char *)g->d + (entry * g->batch_stride_d + r * g->row_stride_d + c * g->col_stride_d) * size;
+                y = v_fma(beta, load_out(g->out_dtype, d, g->d == NULL ? g->col_stride_c : g->col_stride_d, n), y);
+            }
+            if (g->bias != NULL) {
+                const char *bias = (const char *)g->bias + (g->bias_per_row ? r : c) * bias_stride * size;
+                y = v_add(y, load_out(g->out_dtype, bias, g->bias_per_row ? 0 : bias_stride, n));
+            }
+            if (g->activation != NBX_ACTIVATION_NONE) y = activate(g->activation, y);
+            store_out(g->out_dtype, out, g->col_stride_c, n, y);
+        }
+    }
+}
+
+static void finish_int8(const nbx_gemm *g, int64_t entry, int64_t row, int64_t rows, int64_t col, int64_t cols, const void *acc, int64_t ld)
+{
+    const int32_t *sums = acc;
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < cols; j++) {
+            gemm_store_integer(g, entry, row + i, col + j, sums == NULL ? 0 : sums[i * ld + j]);
+        }
+    }
+}
+
+const gemm_kernels NBX_KERNEL(gemm_kernels_f32) = {TILE_ROWS, TILE_VECS * 16, 4, pack_f32, pack_f32, block_f32, finish_f32};
+const gemm_kernels NBX_KERNEL(gemm_kernels_int8) = {TILE_ROWS, TILE_VECS * 16, 4, pack_f32, pack_f32, block_int8, finish_int8};
+const gemm_kernels NBX_KERNEL(gemm_kernels_c64) = {TILE_ROWS, TILE_VECS * 16, 4, pack_complex_a_f32, pack_complex_b_f32,
+                                                   block_f32, finish_complex_f32};
