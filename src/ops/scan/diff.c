@@ -15,7 +15,7 @@ static nbx_status compose_diff(nbx_op_call *c) {
     if (n < 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "order must not be negative, found %lld", (long long)n);
     if (x->rank < 1) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expected a tensor of at least one dim");
     nbx_status status = nbx_call_dim(c, arg_int(c, 2), x->rank, &dim);
-    if (status == NBX_OK) status = reduce_need_target(c, 0, (nbx_dtype)x->dtype);
+    if (status == NBX_OK && n == 0) status = reduce_need_target(c, 0, (nbx_dtype)x->dtype);
     if (status != NBX_OK) return status;
     if ((prepend && prepend->rank != x->rank) || (append && append->rank != x->rank))
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "prepend and append need the rank of the input");
