@@ -28,6 +28,7 @@ TARGET = Path(__file__).parent.parent / "src/ops/schemas.def"
 
 # What the library adds to ATen (seed names that no PyTorch knows), and operators of libraries not imported here.
 OWN = """
+nbx::attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, bool is_causal=False, bool bottom_right=False, bool like_query=False, *, float? scale=None) -> (Tensor output, Tensor logsumexp)
 nbx::swiglu_fused(Tensor gate, Tensor up) -> Tensor
 nbx::rope_fused(Tensor q, Tensor k, Tensor cos, Tensor sin) -> (Tensor, Tensor)
 nbx::mm_epilogue(Tensor self, Tensor mat2, str epilogue="silu", str approximate="none") -> Tensor

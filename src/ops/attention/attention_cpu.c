@@ -1,0 +1,258 @@
+// Attention in one pass over the keys, for tiles of queries, without the matrix of scores.
+//
+// The lanes of a vector are queries: a block of scores is K q^T, keys by queries, so maxima and sums go down the keys, lane
+// by lane, and the result is V^T p^T. K and V are read row by row where they lie and need no packing. A query's sums depend
+// on its own row alone, in the order of keys, in blocks of 96: neighbours, threads and instruction sets change no bit.
+// Queries of all heads that share a key head fill a tile together, which makes decoding with grouped heads a small product.
+#include <math.h>
+
+#include "core/half.h"
+#include "cpu/pool.h"
+#include "cpu/tile_simd.h"
+#include "cpu/vecmath.h"
+#include "ops/attention/attention.h"
+
+typedef struct attention_job {
+    const nbx_attention *p;
+    float *scratch;
+    size_t thread_floats;
+    int64_t group, tiles;  // heads per key head; tiles of queries per key head
+} attention_job;
+
+// The queries of a tile, and what is known of each.
+typedef struct attention_tile {
+    int lanes, vectors;
+    int64_t b, kv_head;
+    int64_t head[TILE_LANES], row[TILE_LANES];
+    int32_t limit[TILE_LANES];      // last key that the query sees
+    int64_t mask[TILE_LANES];       // offset of its row of the mask
+    bool mask_is_shared;            // one row of the mask for all
+    float max[TILE_LANES], sum[TILE_LANES];
+    float *q, *scores, *out;        // [head_dim][lanes], [keys][lanes], [v_dim][lanes]
+    float *keys, *values;           // a block widened to float
+} attention_tile;
+
+TILE_INLINE float load_float(const char *p, int64_t i, nbx_dtype d) {
+    switch (d) {
+    case NBX_FLOAT16: return nbx_from_f16(((const uint16_t *)p)[i]);
+    case NBX_BFLOAT16: return nbx_from_bf16(((const uint16_t *)p)[i]);
+    case NBX_FLOAT64: return (float)((const double *)p)[i];
+    case NBX_BOOL: return ((const uint8_t *)p)[i] ? 0.0f : -INFINITY;
+    default: return ((const float *)p)[i];
+    }
+}
+
+static int64_t at_batch(const attention_side *s, int64_t b, int64_t head) { return b * s->batch + head * s->head; }
+
+// ------------------------------------------------------------------------------------------------------------- queries
+static void start_tile(const attention_job *job, int64_t task, float *scratch, attention_tile *t) {
+    const nbx_attention *p = job->p;
+    const int64_t first = task % job->tiles * TILE_LANES, total = job->group * p->q_len;
+    t->kv_head = task / job->tiles % p->kv_heads;
+    t->b = task / job->tiles / p->kv_heads;
+    t->lanes = (int)(total - first < TILE_LANES ? total - first : TILE_LANES);
+    t->vectors = (t->lanes + 15) / 16;
+    t->q = scratch;
+    t->scores = t->q + p->head_dim * ATTENTION_LANES;
+    t->out = t->scores + ATTENTION_KEYS * ATTENTION_LANES;
+    t->keys = t->out + p->v_dim * ATTENTION_LANES;
+    t->values = t->keys + ATTENTION_KEYS * p->head_dim;
+    t->mask_is_shared = true;
+    for (int i = 0; i < TILE_LANES; i++) {
+        const int64_t at = first + (i < t->lanes ? i : 0);
+        t->head[i] = t->kv_head * job->group + at / p->q_len;
+        t->row[i] = at % p->q_len;
+        t->mask[i] = at_batch(&p->mask, t->b, t->head[i]) + t->row[i] * p->mask.row;
+        t->mask_is_shared &= t->mask[i] == t->mask[0];
+        const int64_t limit = p->causal ? t->row[i] + p->causal_shift : p->k_len - 1;
+        t->limit[i] = (int32_t)(limit < -1 ? -1 : limit < p->k_len ? limit : p->k_len - 1);
+        t->max[i] = -INFINITY;
+        t->sum[i] = 0;
+    }
+    for (int64_t e = 0; e < p->head_dim; e++)
+        for (int i = 0; i < TILE_LANES; i++) {
+            const int64_t at = at_batch(&p->q, t->b, t->head[i]) + t->row[i] * p->q.row + e * p->q.col;
+            t->q[e * TILE_LANES + i] = i < t->lanes ? load_float(p->q.data, at, p->dtype) : 0;
+        }
+    for (int64_t e = 0; e < p->v_dim * TILE_LANES; e++) t->out[e] = 0;
+}
+
+// Rows of K or V of a block as floats: where they lie, or widened into `copy`.
+static const float *block_rows(const nbx_attention *p, const attention_side *s, int64_t b, int64_t head, int64_t first, int64_t count,
+                               int64_t columns, float *copy, int64_t *row, int64_t *col) {
+    const int64_t at = at_batch(s, b, head) + first * s->row;
+    if (p->dtype == NBX_FLOAT32) {
+        *row = s->row, *col = s->col;
+        return (const float *)s->data + at;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        int64_t e = 0;
+        const uint16_t *from = (const uint16_t *)s->data + at + i * s->row;
+        float *to = copy + i * columns;
+        for (; s->col == 1 && e + 16 <= columns; e += 16)
+            v_store(to + e, p->dtype == NBX_FLOAT16 ? v_load_f16(from + e) : v_load_bf16(from + e));
+        for (; e < columns; e++) to[e] = load_float((const char *)from, e * s->col, p->dtype);
+    }
+    *row = columns, *col = 1;
+    return copy;
+}
+
+// ------------------------------------------------------------------------------------------------------------ products
+// acc[i][lane] over `rows` rows of a and `vectors` vectors of b [count][TILE_LANES].
+TILE_INLINE void sum_rows(const float *a, int64_t a_row, int64_t a_k, const float *b, int64_t count, float *acc, bool first, int64_t rows,
+                          int vectors) {
+    int64_t i = 0;
+    for (; i + TILE_ROWS <= rows; i += TILE_ROWS)
+        tile_sums(a + i * a_row, a_row, a_k, b, NULL, TILE_LANES, count, acc + i * TILE_LANES, first, TILE_ROWS, vectors);
+    for (; i + 4 <= rows; i += 4) tile_sums(a + i * a_row, a_row, a_k, b, NULL, TILE_LANES, count, acc + i * TILE_LANES, first, 4, vectors);
+    for (; i + 2 <= rows; i += 2) tile_sums(a + i * a_row, a_row, a_k, b, NULL, TILE_LANES, count, acc + i * TILE_LANES, first, 2, vectors);
+    for (; i < rows; i++) tile_sums(a + i * a_row, a_row, a_k, b, NULL, TILE_LANES, count, acc + i * TILE_LANES, first, 1, vectors);
+}
+
+static void product(const float *a, int64_t a_row, int64_t a_k, const float *b, int64_t count, float *acc, bool first, int64_t rows, int vectors) {
+#if TILE_VECTORS > 1
+    if (vectors == 1) {
+        sum_rows(a, a_row, a_k, b, count, acc, first, rows, 1);
+        return;
+    }
+    if (vectors == 2) {
+        sum_rows(a, a_row, a_k, b, count, acc, first, rows, 2);
+        return;
+    }
+#else
+    (void)vectors;
+#endif
+    sum_rows(a, a_row, a_k, b, count, acc, first, rows, TILE_VECTORS);
+}
+
+// ------------------------------------------------------------------------------------------------------------- softmax
+static vf32 mask_vector(const nbx_attention *p, const attention_tile *t, int v, int64_t key) {
+    if (t->mask_is_shared) return v_set1(load_float(p->mask.data, t->mask[0] + key * p->mask.col, p->mask_dtype));
+    float lanes[16];
+    for (int i = 0; i < 16; i++) lanes[i] = load_float(p->mask.data, t->mask[v * 16 + i] + key * p->mask.col, p->mask_dtype);
+    return v_load(lanes);
+}
+
+// Turns the scores of 16 queries into exponentials over the new maximum, and scales what was summed before.
+static void softmax_block(const nbx_attention *p, attention_tile *t, int v, int64_t first, int64_t count) {
+    const vf32 scale = v_set1(p->scale), low = v_set1(-INFINITY), old = v_load(t->max + v * 16);
+    const vi32 limit = vi_load(t->limit + v * 16);
+    bool cut = false;
+    for (int i = 0; i < 16; i++) cut |= t->limit[v * 16 + i] < first + count - 1;
+    vf32 max = old;
+    for (int64_t k = 0; k < count; k++) {
+        float *at = t->scores + k * TILE_LANES + v * 16;
+        vf32 s = v_mul(v_load(at), scale);
+        if (p->mask.data) s = v_add(s, mask_vector(p, t, v, first + k));
+        if (cut) s = v_select(vi_gt(vi_set1((int32_t)(first + k)), limit), low, s);
+        max = v_max(max, s);
+        v_store(at, s);
+    }
+    // A query that has seen only -inf keeps a maximum of -inf and counts from 0, so that no exponential is of inf - inf.
+    const vf32 base = v_select(v_eq(max, low), v_zero(), max), factor = v_exp(v_sub(old, base));
+    vf32 sum = v_mul(v_load(t->sum + v * 16), factor);
+    for (int64_t k = 0; k < count; k++) {
+        float *at = t->scores + k * TILE_LANES + v * 16;
+        const vf32 y = v_exp(v_sub(v_load(at), base));
+        sum = v_add(sum, y);
+        v_store(at, y);
+    }
+    v_store(t->max + v * 16, max);
+    v_store(t->sum + v * 16, sum);
+    if (vm_all(v_eq(factor, v_set1(1)))) return;
+    for (int64_t e = 0; e < p->v_dim; e++) {
+        float *at = t->out + e * TILE_LANES + v * 16;
+        v_store(at, v_mul(v_load(at), factor));
+    }
+}
+
+static void finish_tile(const nbx_attention *p, const attention_tile *t) {
+    for (int i = 0; i < t->lanes; i++) {
+        const int64_t at = at_batch(&p->out, t->b, t->head[i]) + t->row[i] * p->out.row;
+        const int64_t lse = at_batch(&p->lse, t->b, t->head[i]) + t->row[i] * p->lse.row;
+        const bool seen = t->sum[i] != 0;
+        const float factor = seen ? 1 / t->sum[i] : 0;
+        for (int64_t e = 0; e < p->v_dim; e++) {
+            const float y = seen ? t->out[e * TILE_LANES + i] * factor : 0;
+            if (p->dtype == NBX_FLOAT16) ((uint16_t *)p->out.data)[at + e * p->out.col] = nbx_to_f16(y);
+            else if (p->dtype == NBX_BFLOAT16) ((uint16_t *)p->out.data)[at + e * p->out.col] = nbx_to_bf16(y);
+            else ((float *)p->out.data)[at + e * p->out.col] = y;
+        }
+        ((float *)p->lse.data)[lse] = seen ? t->max[i] + logf(t->sum[i]) : 0;
+    }
+}
+
+static void tile_tasks(void *arg, int64_t begin, int64_t end, int thread) {
+    const attention_job *job = arg;
+    const nbx_attention *p = job->p;
+    attention_tile t;
+    int64_t row, col;
+    for (int64_t task = begin; task < end; task++) {
+        start_tile(job, task, job->scratch + (size_t)thread * job->thread_floats, &t);
+        int64_t keys = 0;
+        for (int i = 0; i < t.lanes; i++) keys = t.limit[i] + 1 > keys ? t.limit[i] + 1 : keys;
+        for (int64_t first = 0; first < keys; first += ATTENTION_KEYS) {
+            const int64_t count = keys - first < ATTENTION_KEYS ? keys - first : ATTENTION_KEYS;
+            const float *k = block_rows(p, &p->k, t.b, t.kv_head, first, count, p->head_dim, t.keys, &row, &col);
+            product(k, row, col, t.q, p->head_dim, t.scores, true, count, t.vectors);
+            for (int v = 0; v < t.vectors; v++) softmax_block(p, &t, v, first, count);
+            const float *x = block_rows(p, &p->v, t.b, t.kv_head, first, count, p->v_dim, t.values, &row, &col);
+            product(x, col, row, t.scores, count, t.out, false, p->v_dim, t.vectors);
+        }
+        finish_tile(p, &t);
+    }
+}
+
+// ------------------------------------------------------------------------------------------------------------- float64
+static double mask64(const nbx_attention *p, int64_t at) {
+    if (p->mask_dtype == NBX_FLOAT64) return ((const double *)p->mask.data)[at];
+    return (double)load_float(p->mask.data, at, p->mask_dtype);
+}
+
+static void one_query64(const nbx_attention *p, int64_t b, int64_t head, int64_t row, double *scores, double *sums) {
+    const int64_t kv_head = head / (p->heads / p->kv_heads);
+    const double *q = (const double *)p->q.data + at_batch(&p->q, b, head) + row * p->q.row;
+    const double *k = (const double *)p->k.data + at_batch(&p->k, b, kv_head), *v = (const double *)p->v.data + at_batch(&p->v, b, kv_head);
+    const int64_t limit = p->causal ? row + p->causal_shift : p->k_len - 1, keys = limit < 0 ? 0 : limit < p->k_len ? limit + 1 : p->k_len;
+    double max = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < keys; i++) {
+        double s = 0;
+        for (int64_t e = 0; e < p->head_dim; e++) s += q[e * p->q.col] * k[i * p->k.row + e * p->k.col];
+        s *= p->scale64;
+        if (p->mask.data) s += mask64(p, at_batch(&p->mask, b, head) + row * p->mask.row + i * p->mask.col);
+        scores[i] = s;
+        max = s > max || isnan(s) ? s : max;
+    }
+    const double base = max == -INFINITY ? 0 : max;
+    for (int64_t e = 0; e < p->v_dim; e++) sums[e] = 0;
+    for (int64_t i = 0; i < keys; i++) {
+        const double y = exp(scores[i] - base);
+        sum += y;
+        for (int64_t e = 0; e < p->v_dim; e++) sums[e] += y * v[i * p->v.row + e * p->v.col];
+    }
+    const int64_t at = at_batch(&p->out, b, head) + row * p->out.row;
+    for (int64_t e = 0; e < p->v_dim; e++) ((double *)p->out.data)[at + e * p->out.col] = sum != 0 ? sums[e] / sum : 0;
+    ((double *)p->lse.data)[at_batch(&p->lse, b, head) + row * p->lse.row] = sum != 0 ? base + log(sum) : 0;
+}
+
+static void tasks64(void *arg, int64_t begin, int64_t end, int thread) {
+    const attention_job *job = arg;
+    const nbx_attention *p = job->p;
+    double *scores = (double *)(job->scratch + (size_t)thread * job->thread_floats);
+    for (int64_t i = begin; i < end; i++)
+        one_query64(p, i / p->q_len / p->heads, i / p->q_len % p->heads, i % p->q_len, scores, scores + p->k_len);
+}
+
+nbx_status NBX_KERNEL(attention_cpu)(nbx_op_call *call) {
+    nbx_attention p;
+    if (out_get(call, 0)->numel == 0 && out_get(call, 1)->numel == 0) return NBX_OK;
+    nbx_attention_of(call, &p);
+    attention_job job = {&p, call->scratch, nbx_attention_floats(&p), p.heads / p.kv_heads, 0};
+    if (p.dtype == NBX_FLOAT64) {
+        nbx_parallel_for(call->pool, p.batch * p.heads * p.q_len, 1 + 4096 / ((p.k_len + 1) * (p.head_dim + 8)), tasks64, &job);
+        return NBX_OK;
+    }
+    job.tiles = (job.group * p.q_len + TILE_LANES - 1) / TILE_LANES;
+    nbx_parallel_for(call->pool, p.batch * p.kv_heads * job.tiles, 1, tile_tasks, &job);
+    return NBX_OK;
+}
