@@ -252,7 +252,8 @@ static nbx_status sdpa_math(nbx_op_call *c) {
     const attention_args a = {arg_tensor(c, 0), arg_tensor(c, 1), arg_tensor(c, 2), arg_tensor(c, 3), arg_float(c, 4), arg_bool(c, 5), false,
                               !mps && arg_bool(c, 8), false, c->args[7]};
     nbx_tensor *out = NULL, *weights = NULL;
-    return finish_math(c, by_steps(c, &a, arg_tensor(c, 6), &out, &weights), out, weights);
+    const nbx_status status = by_steps(c, &a, arg_tensor(c, 6), &out, &weights);
+    return finish_math(c, status, out, weights);
 }
 
 // The form of 2.0's development: (q, k, v, mask, dropout_p, need_attn_weights, is_causal) -> (out, weights or nothing).
@@ -261,7 +262,8 @@ static nbx_status sdpa_historical(nbx_op_call *c) {
     nbx_tensor *out = NULL, *weights = NULL;
     if (arg_bool(c, 5)) {
         a.mask = additive_mask(c, a.mask, (nbx_dtype)a.q->dtype);
-        return finish_math(c, by_steps(c, &a, NULL, &out, &weights), out, weights);
+        const nbx_status done = by_steps(c, &a, NULL, &out, &weights);
+        return finish_math(c, done, out, weights);
     }
     nbx_status status = sdpa_of(c, &a, &out);
     if (!status) status = out_tensor(c, 0, out);
@@ -356,10 +358,7 @@ static nbx_status swap_heads(nbx_op_call *c, attention_args *a, int cumulative_q
 
 static nbx_status swap_result(nbx_op_call *c, nbx_status status) {
     if (status) return status;
-    nbx_tensor *out = out_get(c, 0), *swapped = do_transpose(c->ctx, out, 1, 2);
-    nbx_status done = out_tensor(c, 0, swapped);
-    if (!done) nbx_release(out);
-    return done;
+    return out_tensor(c, 0, do_transpose(c->ctx, out_get(c, 0), 1, 2));
 }
 
 static nbx_status flash_forward(nbx_op_call *c) {
