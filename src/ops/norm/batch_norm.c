@@ -48,7 +48,7 @@ static nbx_status infer(nbx_op_call *c) {
     const nbx_tensor *x = arg_tensor(c, 0), *parameters[4];
     const bool training = f->training < 0 ? f->trains : arg_bool(c, f->training);
     int64_t stride[NBX_MAX_RANK];
-    nbx_dtype stats;
+    nbx_dtype stats = NBX_FLOAT32;
     nbx_status status = check_parameters(c, f, x, parameters, training);
     if (status == NBX_OK) status = norm_dtypes(c, x, 4, parameters, &stats);
     if (status != NBX_OK) return status;

@@ -10,7 +10,7 @@ static nbx_status infer_native(nbx_op_call *c) {
     const nbx_tensor *x = arg_tensor(c, 0), *parameters[2] = {arg_tensor(c, 1), arg_tensor(c, 2)};
     const int64_t batch = arg_int(c, 3), channels = arg_int(c, 4), area = arg_int(c, 5), groups = arg_int(c, 6);
     int64_t stride[NBX_MAX_RANK];
-    nbx_dtype stats;
+    nbx_dtype stats = NBX_FLOAT32;
     nbx_status status = norm_dtypes(c, x, 2, parameters, &stats);
     if (status != NBX_OK) return status;
     if (groups < 1 || channels % groups != 0)

@@ -61,7 +61,7 @@ static nbx_status infer_layer_norm(nbx_op_call *c) {
     const nbx_tensor *x = arg_tensor(c, 0), *parameters[2] = {arg_tensor(c, 2), arg_tensor(c, 3)};
     const bool native = c->op->data != NULL;
     int count;
-    nbx_dtype stats;
+    nbx_dtype stats = NBX_FLOAT32;
     const int64_t *normalized = arg_ints(c, 1, &count);
     nbx_status status = check_shapes(c, x, count, normalized, 2);
     if (status == NBX_OK) status = norm_dtypes(c, x, 2, parameters, &stats);

@@ -14,9 +14,15 @@ static nbx_status describe_sum(nbx_op_call *c, reduce_op op, reduce_finish finis
     return reduce_describe(c, x, job_of(op, finish, dtype, mask), keepdim, dtype, NBX_DTYPE_NONE);
 }
 
-static nbx_status infer_sum_all(nbx_op_call *c) {
-    return describe_sum(c, REDUCE_SUM, REDUCE_PLAIN, reduce_all_dims(arg_tensor(c, 0)->rank), false, 1);
+// Without dims the dtype of out= does not count.
+static nbx_status describe_all(nbx_op_call *c, reduce_op op) {
+    const nbx_tensor *x = arg_tensor(c, 0);
+    nbx_dtype dtype = arg_dtype(c, 1);
+    if (dtype == NBX_DTYPE_NONE) dtype = nbx_dtype_is_integral((nbx_dtype)x->dtype, true) ? NBX_INT64 : (nbx_dtype)x->dtype;
+    return reduce_describe(c, x, job_of(op, REDUCE_PLAIN, dtype, reduce_all_dims(x->rank)), false, dtype, NBX_DTYPE_NONE);
 }
+static nbx_status infer_sum_all(nbx_op_call *c) { return describe_all(c, REDUCE_SUM); }
+static nbx_status infer_prod_all(nbx_op_call *c) { return describe_all(c, REDUCE_PROD); }
 
 static nbx_status infer_sum_dims(nbx_op_call *c) {
     uint64_t mask;
@@ -58,8 +64,6 @@ static nbx_status describe_prod(nbx_op_call *c, uint64_t mask, bool keepdim, int
     const nbx_dtype dtype = reduce_sum_dtype(c, x, dtype_arg);
     return reduce_describe(c, x, job_of(REDUCE_PROD, REDUCE_PLAIN, dtype, mask), keepdim, dtype, NBX_DTYPE_NONE);
 }
-
-static nbx_status infer_prod_all(nbx_op_call *c) { return describe_prod(c, reduce_all_dims(arg_tensor(c, 0)->rank), false, 1); }
 
 static nbx_status infer_prod_dim(nbx_op_call *c) {
     uint64_t mask;
