@@ -55,7 +55,8 @@ nbx_context *nbx_context_create(const nbx_options *options) {
     nbx_context *ctx = nbx_alloc_zero(sizeof *ctx);
     if (!ctx) return NULL;
     ctx->device = options->device;
-    ctx->memory_ceiling = options->memory_ceiling;
+    ctx->account = nbx_account_create(options->memory_ceiling);
+    if (!ctx->account) goto failed;
     const nbx_isa best = nbx_isa_best();
     const int wanted = options->isa ? (int)nbx_isa_parse(options->isa) : (int)best;
     ctx->isa = wanted >= 0 && wanted < (int)best ? wanted : (int)best;
@@ -78,6 +79,7 @@ void nbx_context_destroy(nbx_context *ctx) {
     if (ctx->device.type != NBX_CPU && ctx->stream) nbx_backend_of(ctx->device.type)->close(ctx);
     nbx_pool_destroy(ctx->pool);
     if (ctx->generator) ctx->destroy_generator(ctx->generator);
+    nbx_account_release(ctx->account);
     nbx_free(ctx->owned);
     nbx_free(ctx->blocks);
     nbx_free(ctx);
@@ -106,7 +108,7 @@ void nbx_fail_prefix(nbx_context *ctx, const char *format, ...) {
 
 nbx_status nbx_fail_memory(nbx_context *ctx, size_t bytes, const char *what) {
     return nbx_fail(ctx, NBX_ERROR_MEMORY, "out of memory: %zu bytes for a %s (%zu bytes held by this context)", bytes, what,
-                    ctx->memory_held);
+                    __atomic_load_n(&ctx->account->held_bytes, __ATOMIC_RELAXED));
 }
 
 nbx_status nbx_last_status(const nbx_context *ctx) { return ctx->status; }

@@ -28,7 +28,7 @@ struct nbx_context {
     size_t block_count, block_capacity;
     size_t depth;        // of nested operator calls, to stop runaway composites
 
-    size_t memory_ceiling, memory_held, memory_peak;
+    nbx_account *account;  // of the storages it has created
     bool clamp_half;     // casts to float16 clamp finite values to +-65504 (T6's protected mode)
 
     nbx_status status;   // of the first failure since nbx_clear_error

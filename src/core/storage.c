@@ -20,6 +20,36 @@ static int64_t trace_bytes(void) {  // NBX_TRACE_FREE=bytes: report frees of sto
     return t;
 }
 
+// ------------------------------------------------------------------------------------------------------------ account
+nbx_account *nbx_account_create(size_t ceiling_bytes) {
+    nbx_account *account = nbx_alloc(sizeof *account);
+    if (account) *account = (nbx_account){.refs = 1, .ceiling_bytes = ceiling_bytes};
+    return account;
+}
+
+void nbx_account_release(nbx_account *account) {
+    if (account && __atomic_fetch_sub(&account->refs, 1, __ATOMIC_ACQ_REL) == 1) nbx_free(account);
+}
+
+// Counts bytes, unless they would pass the ceiling.
+static bool account_take(nbx_account *account, size_t bytes) {
+    const size_t held = __atomic_add_fetch(&account->held_bytes, bytes, __ATOMIC_RELAXED);
+    if (account->ceiling_bytes && (held > account->ceiling_bytes || held < bytes)) {
+        __atomic_sub_fetch(&account->held_bytes, bytes, __ATOMIC_RELAXED);
+        return false;
+    }
+    size_t peak = __atomic_load_n(&account->peak_bytes, __ATOMIC_RELAXED);
+    while (held > peak && !__atomic_compare_exchange_n(&account->peak_bytes, &peak, held, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) continue;
+    return true;
+}
+
+static void account_give_back(nbx_account *account, size_t bytes) {
+    if (!account) return;
+    __atomic_sub_fetch(&account->held_bytes, bytes, __ATOMIC_RELAXED);
+    nbx_account_release(account);
+}
+
+// ----------------------------------------------------------------------------------------------------------- storage
 static void release_host(nbx_storage *s) { nbx_free(s->data); }
 
 static void *host_alloc(size_t bytes) {
@@ -43,6 +73,14 @@ nbx_storage *nbx_storage_wrap(nbx_context *ctx, nbx_device device, size_t bytes,
 nbx_storage *nbx_storage_create(nbx_context *ctx, nbx_device device, size_t bytes) {
     nbx_storage *s = nbx_storage_wrap(ctx, device, bytes, NULL, NULL, NULL);
     if (!s || bytes == 0) return s;
+    if (!account_take(ctx->account, bytes)) {
+        nbx_fail(ctx, NBX_ERROR_MEMORY, "out of memory: %zu bytes for a tensor; the context holds %zu, its ceiling is %zu", bytes,
+                 ctx->account->held_bytes, ctx->account->ceiling_bytes);
+        nbx_free(s);
+        return NULL;
+    }
+    s->account = ctx->account;
+    __atomic_fetch_add(&s->account->refs, 1, __ATOMIC_RELAXED);
     if (device.type == NBX_CPU) {
         s->data = host_alloc(bytes);
         s->release = release_host;
@@ -53,6 +91,7 @@ nbx_storage *nbx_storage_create(nbx_context *ctx, nbx_device device, size_t byte
         else nbx_fail(ctx, NBX_ERROR_DEVICE, "no backend for the device of a tensor of %zu bytes", bytes);
     }
     if (s->data) return s;
+    account_give_back(s->account, bytes);
     nbx_free(s);
     return NULL;
 }
@@ -64,5 +103,6 @@ void nbx_storage_release(nbx_storage *s) {
     const int64_t trace = trace_bytes();
     if (trace >= 0 && (int64_t)s->bytes >= trace) fprintf(stderr, "nbx: free %zu bytes at %p\n", s->bytes, s->data);
     if (s->release) s->release(s);
+    account_give_back(s->account, s->bytes);
     nbx_free(s);
 }

@@ -9,6 +9,13 @@
 extern "C" {
 #endif
 
+// What the storages of one context hold together. Storages may outlive the context, so it is shared by count.
+typedef struct nbx_account {
+    int refs;                     // atomic, like the next two
+    size_t held_bytes, peak_bytes;
+    size_t ceiling_bytes;         // 0: none
+} nbx_account;
+
 typedef struct nbx_storage nbx_storage;
 struct nbx_storage {
     int refs;           // atomic, through nbx_storage_retain/release
@@ -17,6 +24,7 @@ struct nbx_storage {
     void *data;         // NULL: no elements, or a place of a plan that has none yet
     void (*release)(nbx_storage *storage);  // frees data; NULL for memory nobody frees
     void *owner;        // for release
+    nbx_account *account;  // where its bytes are counted; NULL for memory that was wrapped
     int64_t plan;       // index of the buffer in the plan being recorded, or -1
 };
 
@@ -47,6 +55,8 @@ static inline bool nbx_is_none(const nbx_tensor *t) { return t == NBX_NONE; }
 nbx_storage *nbx_storage_create(nbx_context *ctx, nbx_device device, size_t bytes);
 nbx_storage *nbx_storage_wrap(nbx_context *ctx, nbx_device device, size_t bytes, void *data,
                               void (*release)(nbx_storage *), void *owner);
+nbx_account *nbx_account_create(size_t ceiling_bytes);  // one reference; NULL: no memory
+void nbx_account_release(nbx_account *account);         // NULL is fine
 void nbx_storage_retain(nbx_storage *s);
 void nbx_storage_release(nbx_storage *s);  // NULL is fine
 
