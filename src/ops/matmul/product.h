@@ -4,7 +4,7 @@
 #ifndef NBX_OPS_PRODUCT_H
 #define NBX_OPS_PRODUCT_H
 
-#include "cpu/pool.h"
+#include "cpu/gemm.h"
 #include "ops/op.h"
 
 // A matrix operand: strides in elements; batch strides are kept outside, one list per operand.
@@ -45,6 +45,10 @@ typedef enum product_kind {
 
 // Fills p from the arguments and the result of a call.
 void nbx_product_of(const nbx_op_call *call, nbx_product *p);
+// Products that the packed kernel does not do: conjugated complex ones, integer factors beyond 2^53.
+bool nbx_product_is_plain(const nbx_product *p);
+// The product over the last batch dim, for the packed kernel; earlier batch dims are the caller's loop.
+void nbx_product_gemm(const nbx_product *p, nbx_gemm *g);
 // Scratch bytes that running p needs.
 size_t nbx_product_scratch(const nbx_product *p, int threads);
 
