@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { MAX_LIST = 1 << 22 };  // tensors of one result: a billion views would be a mistake of the caller, and take minutes
+
 // -------------------------------------------------------------------------------------------------------------- errors
 nbx_status nbx_call_fail(nbx_op_call *c, nbx_status status, const char *format, ...) {
     char text[1024];
@@ -180,6 +182,7 @@ void out_value(nbx_op_call *c, int k, nbx_value value) {
 }
 
 nbx_status out_list(nbx_op_call *c, int count) {
+    if (count > MAX_LIST) return nbx_call_fail(c, NBX_ERROR_MEMORY, "%d tensors are more than a list may hold", count);
     const size_t bytes = sizeof(nbx_tensor *) * (size_t)(count > 0 ? count : 1);
     c->list = nbx_alloc_zero(bytes);
     if (!c->list) return nbx_fail_memory(c->ctx, bytes, "list of results");

@@ -30,11 +30,13 @@ static nbx_status grow(nbx_op_call *c, nbx_storage *s, size_t bytes) {
     s->release = more->release;
     s->owner = more->owner;
     s->plan = more->plan;
+    s->account = more->account;
     more->bytes = old.bytes;
     more->data = old.data;
     more->release = old.release;
     more->owner = old.owner;
     more->plan = old.plan;
+    more->account = old.account;
     nbx_storage_release(more);
     return NBX_OK;
 }

@@ -63,14 +63,19 @@ static void span(bool upper, int64_t row, int64_t columns, int64_t offset, int64
     *end = upper ? columns : clamp(row + offset + 1, 0, columns);
 }
 
+// Elements of rows x columns on and below the diagonal `offset`: a staircase of k more each row, then full rows.
+static __int128 count_lower(int64_t rows, int64_t columns, int64_t offset) {
+    const __int128 first = clamp(-offset, 0, rows), full = clamp(columns - offset - 1, (int64_t)first, rows);
+    const __int128 steps = full - first, height = first + offset + 1;
+    return steps * height + steps * (steps - 1) / 2 + (rows - full) * columns;
+}
+
 static nbx_status indices_infer_of(nbx_op_call *c, bool upper) {
     const int64_t rows = arg_int(c, 0), columns = arg_int(c, 1), offset = clamp(arg_int(c, 2), INT32_MIN, INT32_MAX);
     if (rows < 0 || columns < 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "%lld rows and %lld columns", (long long)rows, (long long)columns);
-    int64_t shape[2] = {2, 0}, begin, end;
-    for (int64_t row = 0; row < rows; row++) {
-        span(upper, row, columns, offset, &begin, &end);
-        shape[1] += end - begin;
-    }
+    const __int128 count = upper ? (__int128)rows * columns - count_lower(rows, columns, offset - 1) : count_lower(rows, columns, offset);
+    if (count > INT64_MAX / 2) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "%lld rows and %lld columns are too many", (long long)rows, (long long)columns);
+    const int64_t shape[2] = {2, (int64_t)count};
     const nbx_dtype dtype = arg_tensor(c, 3) ? (nbx_dtype)arg_tensor(c, 3)->dtype : arg_dtype(c, 3);  // of out, in the out= form
     return out_new(c, 0, dtype == NBX_DTYPE_NONE ? NBX_INT64 : dtype, 2, shape, NULL) ? NBX_OK : c->ctx->status;
 }
@@ -80,7 +85,7 @@ static nbx_status indices_of(nbx_op_call *c, bool upper) {
     const int64_t rows = arg_int(c, 0), columns = arg_int(c, 1), offset = clamp(arg_int(c, 2), INT32_MIN, INT32_MAX);
     const int64_t width = (int64_t)nbx_dtype_size((nbx_dtype)out->dtype);
     int64_t begin, end, k = 0;
-    for (int64_t row = 0; row < rows; row++) {
+    for (int64_t row = upper ? 0 : clamp(-offset, 0, rows); k < out->shape[1]; row++) {
         span(upper, row, columns, offset, &begin, &end);
         for (int64_t column = begin; column < end; column++, k++) {
             char *to = (char *)nbx_data(out) + k * out->stride[1] * width;
