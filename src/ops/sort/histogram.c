@@ -1,0 +1,197 @@
+// Counting into bins: histc, histogram, bincount.
+#include "ops/index/nonzero.h"
+#include "ops/shape/element.h"
+#include "ops/shape/geometry.h"
+#include "ops/shape/move.h"
+
+#include <math.h>
+
+// The i-th element in row-major order.
+static const char *element_at(const nbx_tensor *t, int64_t i) {
+    int64_t offset = 0;
+    for (int d = t->rank - 1; d >= 0; d--) {
+        offset += i % t->shape[d] * t->stride[d];
+        i /= t->shape[d];
+    }
+    return (const char *)nbx_data(t) + offset * (int64_t)nbx_dtype_size((nbx_dtype)t->dtype);
+}
+
+static double value_at(const nbx_tensor *t, int64_t i) { return element_double((nbx_dtype)t->dtype, element_at(t, i)); }
+
+// The range of finite data when none is given; one value is widened by one on both sides.
+static nbx_status find_range(nbx_op_call *c, const nbx_tensor *self, double *low, double *high) {
+    if (*low == *high && self->numel > 0) {
+        *low = *high = value_at(self, 0);
+        for (int64_t i = 1; i < self->numel; i++) {
+            const double x = value_at(self, i);
+            *low = x < *low || x != x ? x : *low;
+            *high = x > *high || x != x ? x : *high;
+        }
+    }
+    if (!isfinite(*low) || !isfinite(*high)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "the range [%g, %g] is not finite", *low, *high);
+    if (*low == *high) *low -= 1, *high += 1;
+    return NBX_OK;
+}
+
+static double rounded(nbx_dtype d, double x) { return d == NBX_FLOAT64 ? x : (double)(float)x; }
+
+// ----------------------------------------------------------------------------------------------------------------- histc
+static nbx_status histc_infer(nbx_op_call *c) {
+    const nbx_tensor *self = arg_tensor(c, 0);
+    const int64_t bins = arg_int(c, 1);
+    if (!nbx_dtype_is_float((nbx_dtype)self->dtype)) return nbx_call_fail(c, NBX_ERROR_DTYPE, "takes floating tensors, not %s", nbx_dtype_name((nbx_dtype)self->dtype));
+    if (bins <= 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "%lld bins", (long long)bins);
+    if (nbx_scalar_to_double(&c->args[2]) > nbx_scalar_to_double(&c->args[3])) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "max is less than min");
+    return out_new(c, 0, (nbx_dtype)self->dtype, 1, &bins, NULL) ? NBX_OK : c->ctx->status;
+}
+
+static nbx_status histc(nbx_op_call *c) {
+    static const char zero[16];
+    const nbx_tensor *self = arg_tensor(c, 0), *out = out_get(c, 0);
+    const nbx_dtype d = (nbx_dtype)out->dtype;
+    double low = rounded(d, nbx_scalar_to_double(&c->args[2])), high = rounded(d, nbx_scalar_to_double(&c->args[3]));
+    const int64_t bins = out->shape[0], step = out->stride[0] * (int64_t)nbx_dtype_size(d);
+    if (find_range(c, self, &low, &high) != NBX_OK) return c->ctx->status;
+    nbx_fill_tensor(NULL, out, zero);
+    for (int64_t i = 0; i < self->numel; i++) {
+        const double x = value_at(self, i);
+        if (!(x >= low && x <= high)) continue;
+        const double place = d == NBX_FLOAT64 ? (x - low) / (high - low) * (double)bins : (double)((float)((float)(x - low) / (float)(high - low)) * (float)bins);
+        int64_t bin = (int64_t)place;
+        if (bin >= bins) bin = bins - 1;
+        char *to = (char *)nbx_data(out) + bin * step;
+        element_set_double(d, to, element_double(d, to) + 1);
+    }
+    return NBX_OK;
+}
+
+// ------------------------------------------------------------------------------------------------------------- histogram
+// histogram(self, bins, range, weight, density) -> (hist, bin_edges); bins a number, or the edges themselves.
+enum { BINS = 1, RANGE = 2 };
+
+static nbx_status histogram_infer(nbx_op_call *c) {
+    const nbx_tensor *self = arg_tensor(c, 0), *edges = arg_tensor(c, BINS);
+    const int weight_arg = edges ? 2 : 3;
+    const nbx_tensor *weight = arg_tensor(c, weight_arg);
+    const nbx_dtype d = (nbx_dtype)self->dtype;
+    if (d != NBX_FLOAT32 && d != NBX_FLOAT64) return nbx_call_fail(c, NBX_ERROR_DTYPE, "takes float32 and float64, not %s", nbx_dtype_name(d));
+    if (weight != NULL && (weight->dtype != self->dtype || !nbx_same_shape(weight, self)))
+        return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "weight must have self's shape and dtype");
+    if (edges != NULL && (edges->rank != 1 || edges->dtype != self->dtype || edges->numel < 1))
+        return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "the edges must be a vector of self's dtype");
+    const int64_t bins = edges ? edges->numel - 1 : arg_int(c, BINS), count = bins + 1;
+    if (edges == NULL && bins <= 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "%lld bins", (long long)bins);
+    if (edges == NULL && !arg_is_none(c, RANGE)) {
+        const nbx_value *range = &c->args[RANGE];
+        if (range->count != 2 || !isfinite(range->as.floats[0]) || !isfinite(range->as.floats[1]) || range->as.floats[0] > range->as.floats[1])
+            return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "range must be two finite numbers, the lower first");
+    }
+    return out_new(c, 0, d, 1, &bins, NULL) && out_new(c, 1, d, 1, &count, NULL) ? NBX_OK : c->ctx->status;
+}
+
+static double edge_at(const nbx_tensor *edges, int64_t i) { return value_at(edges, i); }
+
+// The bin of x among rising edges, the last one closed; -1: outside.
+static int64_t bin_of(const nbx_tensor *edges, double x) {
+    const int64_t count = edges->numel;
+    if (count < 2 || !(x >= edge_at(edges, 0) && x <= edge_at(edges, count - 1))) return -1;
+    int64_t low = 0, high = count;
+    while (low < high) {  // first edge above x
+        const int64_t middle = low + (high - low) / 2;
+        if (edge_at(edges, middle) <= x) low = middle + 1;
+        else high = middle;
+    }
+    return low - 1 < count - 1 ? low - 1 : count - 2;
+}
+
+static void set_edges(const nbx_tensor *edges, double low, double high) {  // as linspace: from both ends
+    const nbx_dtype d = (nbx_dtype)edges->dtype;
+    const int64_t count = edges->numel, step = edges->stride[0] * (int64_t)nbx_dtype_size(d);
+    for (int64_t i = 0; i < count; i++) {
+        char *to = (char *)nbx_data(edges) + i * step;
+        if (d == NBX_FLOAT64) {
+            const double by = (high - low) / (double)(count - 1);
+            element_put_f64(to, i < count / 2 ? low + by * (double)i : high - by * (double)(count - 1 - i));
+        } else {
+            const float by = ((float)high - (float)low) / (float)(count - 1);
+            element_put_f32(to, i < count / 2 ? (float)low + by * (float)i : (float)high - by * (float)(count - 1 - i));
+        }
+    }
+}
+
+static nbx_status histogram(nbx_op_call *c) {
+    static const char zero[16];
+    const nbx_tensor *self = arg_tensor(c, 0), *given = arg_tensor(c, BINS), *hist = out_get(c, 0), *edges = out_get(c, 1);
+    const nbx_tensor *weight = arg_tensor(c, given ? 2 : 3);
+    const bool density = arg_bool(c, given ? 3 : 4);
+    const nbx_dtype d = (nbx_dtype)hist->dtype;
+    const int64_t step = hist->stride[0] * (int64_t)nbx_dtype_size(d);
+    if (given != NULL) {
+        for (int64_t i = 1; i < given->numel; i++)
+            if (edge_at(given, i) < edge_at(given, i - 1)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "the edges must rise");
+        nbx_move_tensor(c->pool, edges, given);
+    } else {
+        double low = 0, high = 0;
+        if (!arg_is_none(c, RANGE)) low = c->args[RANGE].as.floats[0], high = c->args[RANGE].as.floats[1];
+        if (arg_is_none(c, RANGE) ? find_range(c, self, &low, &high) != NBX_OK : false) return c->ctx->status;
+        if (low == high) low -= 1, high += 1;
+        set_edges(edges, low, high);
+    }
+    if (hist->numel == 0) return NBX_OK;
+    nbx_fill_tensor(NULL, hist, zero);
+    double total = 0;
+    for (int64_t i = 0; i < self->numel; i++) {
+        const int64_t bin = bin_of(edges, value_at(self, i));
+        if (bin < 0) continue;
+        char *to = (char *)nbx_data(hist) + bin * step;
+        element_set_double(d, to, element_double(d, to) + (weight ? value_at(weight, i) : 1));
+    }
+    for (int64_t b = 0; density && b < hist->numel; b++) total += value_at(hist, b);
+    for (int64_t b = 0; density && b < hist->numel; b++) {
+        char *to = (char *)nbx_data(hist) + b * step;
+        element_set_double(d, to, element_double(d, to) / total / (edge_at(edges, b + 1) - edge_at(edges, b)));
+    }
+    return NBX_OK;
+}
+
+// -------------------------------------------------------------------------------------------------------------- bincount
+static nbx_status bincount(nbx_op_call *c) {
+    const nbx_tensor *self = nbx_on_host(c->ctx, arg_tensor(c, 0)), *weights = arg_tensor(c, 1);
+    const int64_t least = arg_int(c, 2);
+    if (weights != NULL) weights = nbx_on_host(c->ctx, weights);
+    if (self == NULL) return c->ctx->status;
+    const nbx_dtype d = (nbx_dtype)self->dtype;
+    if (!nbx_dtype_is_integral(d, false)) return nbx_call_fail(c, NBX_ERROR_DTYPE, "takes integers, not %s", nbx_dtype_name(d));
+    if (least < 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "minlength %lld is negative", (long long)least);
+    if (self->rank != 1 && self->numel != 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "takes a vector, not a tensor of %d dims", self->rank);
+    if (weights != NULL && weights->numel != self->numel)
+        return nbx_call_fail(c, NBX_ERROR_SHAPE, "%lld weights for %lld elements", (long long)weights->numel, (long long)self->numel);
+    const int64_t width = (int64_t)nbx_dtype_size(d);
+    int64_t bins = least;
+    for (int64_t i = 0; i < self->numel; i++) {
+        const int64_t x = element_int(d, (const char *)nbx_data(self) + i * width);
+        if (x < 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "element %lld is negative", (long long)x);
+        if (x == INT64_MAX) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "element %lld is too large", (long long)x);
+        bins = x + 1 > bins ? x + 1 : bins;
+    }
+    const nbx_dtype to_dtype = weights == NULL || self->numel == 0 ? NBX_INT64 : weights->dtype == NBX_FLOAT32 ? NBX_FLOAT32 : NBX_FLOAT64;
+    const nbx_tensor *out = NBX_DO(c->ctx, "aten::zeros", nbx_of_ints(&bins, 1), nbx_of_dtype(to_dtype), NIL, nbx_of_device((nbx_device){NBX_CPU, 0}));
+    if (out == NULL) return c->ctx->status;
+    char *to = nbx_data(out);
+    for (int64_t i = 0; i < self->numel; i++) {
+        const int64_t x = element_int(d, (const char *)nbx_data(self) + i * width);
+        const double w = weights ? element_double((nbx_dtype)weights->dtype, (const char *)nbx_data(weights) + i * (int64_t)nbx_dtype_size((nbx_dtype)weights->dtype)) : 1;
+        if (to_dtype == NBX_INT64) element_put_i64(to + 8 * x, element_get_i64(to + 8 * x) + 1);
+        else if (to_dtype == NBX_FLOAT32) element_put_f32(to + 4 * x, element_get_f32(to + 4 * x) + (float)w);
+        else element_put_f64(to + 8 * x, element_get_f64(to + 8 * x) + w);
+    }
+    return nbx_give(c, 0, nbx_from_host(c, out));
+}
+
+const nbx_op nbx_ops_histogram[] = {
+    {.name = "aten::histc", .infer = histc_infer, .cpu = NBX_CPU_KERNEL_ONE(histc), .flags = NBX_OP_STRIDED_SAME},
+    {.name = "aten::histogram.bin_ct", .infer = histogram_infer, .cpu = NBX_CPU_KERNEL_ONE(histogram), .flags = NBX_OP_STRIDED_SAME},
+    {.name = "aten::histogram.bins_tensor", .infer = histogram_infer, .cpu = NBX_CPU_KERNEL_ONE(histogram), .flags = NBX_OP_STRIDED_SAME},
+    {.name = "aten::bincount", .composite = bincount, .flags = NBX_OP_READS_DATA | NBX_OP_EXACT_OUT},
+    NBX_OPS_END,
+};
