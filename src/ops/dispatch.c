@@ -250,6 +250,33 @@ static void replace_result(nbx_op_call *c, int k, nbx_tensor *t) {
     nbx_release(old);
 }
 
+static bool has_in_place_form(const char *name) {
+    char text[128];
+    const char *dot = strchr(name, '.');
+    const size_t stem = dot ? (size_t)(dot - name) : strlen(name);
+    if (stem + 2 + (dot ? strlen(dot) : 0) > sizeof text) return false;
+    memcpy(text, name, stem);
+    text[stem] = '_';
+    strcpy(text + stem + 1, dot ? dot : "");
+    return nbx_registry_find(text) != NULL;
+}
+
+// What moves elements must not read where it writes; self may be the out= argument where the operator has an in-place form.
+static nbx_status check_overlap(nbx_op_call *c, const nbx_tensor *target) {
+    const bool moves = c->op->flags & (NBX_OP_STRIDED_SAME | NBX_OP_EXACT_OUT);
+    bool clear = true;
+    for (int i = 0; i < c->arg_count && clear; i++) {
+        const nbx_value *v = &c->args[i];
+        if (c->schema->params[i].written) continue;
+        if (moves && v->kind == NBX_KIND_TENSOR && nbx_may_overlap(v->as.tensor, target))
+            clear = i == 0 && same_layout(v->as.tensor, target) && has_in_place_form(c->op->name);
+        for (int j = 0; v->kind == NBX_KIND_TENSORS && j < v->count && clear; j++)
+            clear = nbx_is_none(v->as.tensors[j]) || !nbx_may_overlap(v->as.tensors[j], target);
+    }
+    if (clear) return NBX_OK;
+    return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "some elements of an input and of the output share memory: clone the input first");
+}
+
 // Before the kernel: checks every target, and lets it stand for the result where the kernel may write it.
 static nbx_status aim(nbx_op_call *c, nbx_form form, const targets *t) {
     for (int k = 0; k < t->count; k++) {
@@ -258,6 +285,7 @@ static nbx_status aim(nbx_op_call *c, nbx_form form, const targets *t) {
         if (form == NBX_FORM_IN_PLACE && result->storage && result->storage == target->storage && !same_layout(result, target))
             continue;  // a view: land() changes the descriptor
         nbx_status status = check_target(c, form, result, target);
+        if (status == NBX_OK && form == NBX_FORM_OUT) status = check_overlap(c, target);
         if (status == NBX_OK && form == NBX_FORM_OUT) status = resize_target(c, result, target);
         if (status != NBX_OK) return status;
         if (writes_directly(c, result, target)) replace_result(c, k, target);

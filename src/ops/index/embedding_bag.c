@@ -1,11 +1,9 @@
-// embedding_bag and what else belongs to embeddings: renormalisation and the backward operators of the core set.
+// embedding_bag, and the backward operators of embedding and unfold.
 //   A bag is a stretch of indices; its result is the sum (mode 0), mean (1) or maximum (2) of the rows of weight they name.
 #include "ops/index/combine.h"
 #include "ops/shape/element.h"
 #include "ops/shape/geometry.h"
 #include "ops/shape/move.h"
-
-#include <math.h>
 
 enum { WEIGHT, INDICES, OFFSETS, SCALE_BY_FREQUENCY, MODE, SPARSE, SAMPLE_WEIGHTS, LAST_OFFSET, PADDING };
 enum { SUM, MEAN, MAX };
@@ -138,54 +136,6 @@ static nbx_status bag_composite(nbx_op_call *c) {
     return nbx_forward(c, "aten::_embedding_bag_forward_only", 9, args);
 }
 
-// ------------------------------------------------------------------------------------------------------- embedding_renorm_
-// Rows that indices name are scaled down to max_norm when their norm is above it.
-static nbx_status renorm_infer(nbx_op_call *c) {
-    const nbx_tensor *self = arg_tensor(c, 0), *indices = arg_tensor(c, 1);
-    if (self->rank != 2) return nbx_call_fail(c, NBX_ERROR_SHAPE, "takes a matrix, not a tensor of %d dims", self->rank);
-    if (!is_index(indices)) return nbx_call_fail(c, NBX_ERROR_DTYPE, "indices must be int64 or int32, not %s", nbx_dtype_name((nbx_dtype)indices->dtype));
-    if (!nbx_dtype_is_float((nbx_dtype)self->dtype)) return nbx_call_fail(c, NBX_ERROR_DTYPE, "takes floating weights, not %s", nbx_dtype_name((nbx_dtype)self->dtype));
-    return out_tensor(c, 0, self);
-}
-
-static double row_norm(nbx_dtype d, const char *row, int64_t step, int64_t count, double p) {
-    double sum = 0;
-    for (int64_t k = 0; k < count; k++) {
-        const double x = fabs(element_double(d, row + k * step));
-        if (isinf(p)) sum = p > 0 ? (x > sum ? x : sum) : (k == 0 || x < sum ? x : sum);
-        else if (p == 0) sum += x != 0;
-        else sum += p == 2 ? x * x : p == 1 ? x : pow(x, p);
-    }
-    return isinf(p) || p == 0 || p == 1 ? sum : p == 2 ? sqrt(sum) : pow(sum, 1 / p);
-}
-
-static nbx_status renorm(nbx_op_call *c) {
-    const nbx_tensor *self = arg_tensor(c, 0), *indices = arg_tensor(c, 1);
-    const nbx_dtype d = (nbx_dtype)self->dtype;
-    const int64_t width = (int64_t)nbx_dtype_size(d), step = self->stride[1] * width, index_width = (int64_t)nbx_dtype_size((nbx_dtype)indices->dtype);
-    const double limit = arg_float(c, 2), p = arg_float(c, 3);
-    for (int64_t i = 0; i < indices->numel; i++) {
-        int64_t rest = i, offset = 0;
-        for (int k = indices->rank - 1; k >= 0; k--) {
-            offset += rest % indices->shape[k] * indices->stride[k];
-            rest /= indices->shape[k];
-        }
-        const int64_t row = element_int((nbx_dtype)indices->dtype, (const char *)nbx_data(indices) + offset * index_width);
-        if (row < 0 || row >= self->shape[0])
-            return nbx_call_fail(c, NBX_ERROR_INDEX, "index %lld is out of range [0, %lld]", (long long)row, (long long)self->shape[0] - 1);
-        char *at = (char *)nbx_data(self) + row * self->stride[0] * width;
-        const double norm = row_norm(d, at, step, self->shape[1], p);
-        if (!(norm > limit)) continue;
-        const double scale = limit / (norm + 1e-7);
-        for (int64_t k = 0; k < self->shape[1]; k++) element_set_double(d, at + k * step, element_double(d, at + k * step) * scale);
-    }
-    return NBX_OK;
-}
-
-static nbx_status renorm_copy(nbx_op_call *c) {
-    return nbx_give(c, 0, NBX_DO(c->ctx, "aten::embedding_renorm_", T(nbx_cloned(c->ctx, arg_tensor(c, 0))), c->args[1], c->args[2], c->args[3]));
-}
-
 // ------------------------------------------------------------------------------------------------------------- backward
 // embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq): rows of grad, added up by index.
 static nbx_status dense_backward_infer(nbx_op_call *c) {
@@ -256,8 +206,6 @@ const nbx_op nbx_ops_embedding_bag[] = {
     {.name = "aten::_embedding_bag_forward_only", .infer = bag_infer, .cpu = NBX_CPU_KERNEL_ONE(bag), .flags = NBX_OP_STRIDED_SAME, .data = forward_only},
     {.name = "aten::embedding_bag", .composite = bag_composite},
     {.name = "aten::embedding_bag.padding_idx", .composite = bag_composite},
-    {.name = "aten::embedding_renorm_", .infer = renorm_infer, .cpu = NBX_CPU_KERNEL_ONE(renorm), .flags = NBX_OP_IN_PLACE | NBX_OP_EFFECT},
-    {.name = "aten::embedding_renorm", .composite = renorm_copy, .flags = NBX_OP_EXACT_OUT},
     {.name = "aten::embedding_dense_backward", .infer = dense_backward_infer, .cpu = NBX_CPU_KERNEL_ONE(dense_backward), .flags = NBX_OP_STRIDED_SAME},
     {.name = "aten::unfold_backward", .composite = unfold_backward, .flags = NBX_OP_EXACT_OUT},
     NBX_OPS_END,

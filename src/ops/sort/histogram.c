@@ -18,8 +18,8 @@ static const char *element_at(const nbx_tensor *t, int64_t i) {
 
 static double value_at(const nbx_tensor *t, int64_t i) { return element_double((nbx_dtype)t->dtype, element_at(t, i)); }
 
-// The range of finite data when none is given; one value is widened by one on both sides.
-static nbx_status find_range(nbx_op_call *c, const nbx_tensor *self, double *low, double *high) {
+// The range of finite data when none is given; a range of one value is widened on both sides.
+static nbx_status find_range(nbx_op_call *c, const nbx_tensor *self, double *low, double *high, double widen) {
     if (*low == *high && self->numel > 0) {
         *low = *high = value_at(self, 0);
         for (int64_t i = 1; i < self->numel; i++) {
@@ -29,11 +29,15 @@ static nbx_status find_range(nbx_op_call *c, const nbx_tensor *self, double *low
         }
     }
     if (!isfinite(*low) || !isfinite(*high)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "the range [%g, %g] is not finite", *low, *high);
-    if (*low == *high) *low -= 1, *high += 1;
+    if (*low == *high) *low -= widen, *high += widen;
     return NBX_OK;
 }
 
-static double rounded(nbx_dtype d, double x) { return d == NBX_FLOAT64 ? x : (double)(float)x; }
+static double rounded(nbx_dtype d, double x) {
+    char element[16];
+    element_set_double(d, element, x);
+    return element_double(d, element);
+}
 
 // ----------------------------------------------------------------------------------------------------------------- histc
 static nbx_status histc_infer(nbx_op_call *c) {
@@ -51,12 +55,12 @@ static nbx_status histc(nbx_op_call *c) {
     const nbx_dtype d = (nbx_dtype)out->dtype;
     double low = rounded(d, nbx_scalar_to_double(&c->args[2])), high = rounded(d, nbx_scalar_to_double(&c->args[3]));
     const int64_t bins = out->shape[0], step = out->stride[0] * (int64_t)nbx_dtype_size(d);
-    if (find_range(c, self, &low, &high) != NBX_OK) return c->ctx->status;
+    if (find_range(c, self, &low, &high, 1) != NBX_OK) return c->ctx->status;
     nbx_fill_tensor(NULL, out, zero);
     for (int64_t i = 0; i < self->numel; i++) {
         const double x = value_at(self, i);
         if (!(x >= low && x <= high)) continue;
-        const double place = d == NBX_FLOAT64 ? (x - low) / (high - low) * (double)bins : (double)((float)((float)(x - low) / (float)(high - low)) * (float)bins);
+        const double place = rounded(d, rounded(d, rounded(d, x - low) * rounded(d, (double)bins)) / rounded(d, high - low));  // in self's dtype
         int64_t bin = (int64_t)place;
         if (bin >= bins) bin = bins - 1;
         char *to = (char *)nbx_data(out) + bin * step;
@@ -131,10 +135,10 @@ static nbx_status histogram(nbx_op_call *c) {
             if (edge_at(given, i) < edge_at(given, i - 1)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "the edges must rise");
         nbx_move_tensor(c->pool, edges, given);
     } else {
-        double low = 0, high = 0;
+        double low = 0, high = self->numel > 0 ? 0 : 1;
         if (!arg_is_none(c, RANGE)) low = c->args[RANGE].as.floats[0], high = c->args[RANGE].as.floats[1];
-        if (arg_is_none(c, RANGE) ? find_range(c, self, &low, &high) != NBX_OK : false) return c->ctx->status;
-        if (low == high) low -= 1, high += 1;
+        if (arg_is_none(c, RANGE) && find_range(c, self, &low, &high, 0.5) != NBX_OK) return c->ctx->status;
+        if (low == high) low -= 0.5, high += 0.5;
         set_edges(edges, low, high);
     }
     if (hist->numel == 0) return NBX_OK;
