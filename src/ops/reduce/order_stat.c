@@ -1,8 +1,8 @@
-// Order statistics: kthvalue, median, nanmedian, mode, quantile. Each gives the value and where it stood.
+// Order statistics: median, nanmedian, mode, quantile. Each gives the value and where it stood.
 //   median: the lower one of an even number; NaN wins over all (nanmedian passes over them)
-//   kthvalue: k from 1, NaN sorts last    mode: the most frequent value, the smallest of equals, its last index
+//   mode: the most frequent value, the smallest of equals, its last index
 //   quantile(x, q): between neighbours in sorted order; NaN if there is one; q [..] gives a leading dim
-//   source: aten::kthvalue, median, mode, quantile
+//   source: aten::median, mode, quantile
 #include <string.h>
 
 #include "ops/compose.h"
@@ -30,12 +30,12 @@ static nbx_status keep_job(nbx_op_call *c, order_job job, const nbx_tensor *x) {
     return NBX_OK;
 }
 
-static nbx_status describe(nbx_op_call *c, uint64_t mask, int64_t k, bool keepdim, bool with_index) {
+static nbx_status describe(nbx_op_call *c, uint64_t mask, bool keepdim, bool with_index) {
     const nbx_tensor *x = arg_tensor(c, 0);
     int64_t shape[NBX_MAX_RANK];
     nbx_status status = reduce_need_target(c, 0, (nbx_dtype)x->dtype);
     if (status == NBX_OK && with_index) status = reduce_need_target(c, 1, NBX_INT64);
-    if (status == NBX_OK) status = keep_job(c, (order_job){mask, k, (uint8_t)stat_of(c), 0}, x);
+    if (status == NBX_OK) status = keep_job(c, (order_job){mask, (uint8_t)stat_of(c), 0}, x);
     if (status != NBX_OK) return status;
     const int rank = reduce_shape(x, mask, keepdim, shape);
     if (!out_new(c, 0, (nbx_dtype)x->dtype, rank, shape, NULL)) return nbx_last_status(c->ctx);
@@ -46,7 +46,7 @@ static nbx_status describe(nbx_op_call *c, uint64_t mask, int64_t k, bool keepdi
 static nbx_status infer_all(nbx_op_call *c) {
     const nbx_tensor *x = arg_tensor(c, 0);
     const nbx_status status = need_order(c, x);
-    return status == NBX_OK ? describe(c, reduce_all_dims(x->rank), 0, false, false) : status;
+    return status == NBX_OK ? describe(c, reduce_all_dims(x->rank), false, false) : status;
 }
 
 static nbx_status infer_dim(nbx_op_call *c) {
@@ -55,21 +55,7 @@ static nbx_status infer_dim(nbx_op_call *c) {
     nbx_status status = need_order(c, x);
     if (status == NBX_OK) status = reduce_one_dim(c, 1, x->rank, &mask);
     if (status == NBX_OK) status = reduce_need_elements(c, x, mask, true);
-    return status == NBX_OK ? describe(c, mask, 0, arg_bool(c, 2), true) : status;
-}
-
-static nbx_status infer_kthvalue(nbx_op_call *c) {
-    const nbx_tensor *x = arg_tensor(c, 0);
-    const int64_t k = arg_int(c, 1);
-    int dim;
-    nbx_status status = need_order(c, x);
-    if (status == NBX_OK) status = nbx_call_dim(c, arg_int(c, 2), x->rank, &dim);
-    if (status != NBX_OK) return status;
-    const int64_t length = x->rank ? x->shape[dim] : 1;
-    const nbx_tensor *target = reduce_target(c, 0);
-    if (target && nbx_may_overlap(x, target)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "out shares memory with the input");
-    if (k < 1 || k > length) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "k = %lld is out of range for %lld elements", (long long)k, (long long)length);
-    return describe(c, (uint64_t)1 << dim, k - 1, arg_bool(c, 3), true);
+    return status == NBX_OK ? describe(c, mask, arg_bool(c, 2), true) : status;
 }
 
 // -------------------------------------------------------------------------------------------------------------- quantile
@@ -112,7 +98,6 @@ static nbx_status infer_quantile(nbx_op_call *c) {
     {.name = NAME, .infer = infer_quantile, .cpu = NBX_CPU_KERNEL(quantile_cpu), .data = (const void *)(uintptr_t)STAT}
 
 const nbx_op nbx_ops_order_stat[] = {
-    ORDER("aten::kthvalue", infer_kthvalue, ORDER_KTH),
     ORDER("aten::median", infer_all, ORDER_MEDIAN),
     ORDER("aten::median.dim", infer_dim, ORDER_MEDIAN),
     ORDER("aten::nanmedian", infer_all, ORDER_NANMEDIAN),

@@ -4,12 +4,11 @@
 
 #include "ops/op.h"
 
-typedef enum order_stat { ORDER_KTH, ORDER_MEDIAN, ORDER_NANMEDIAN, ORDER_MODE, ORDER_QUANTILE } order_stat;
+typedef enum order_stat { ORDER_MEDIAN, ORDER_NANMEDIAN, ORDER_MODE, ORDER_QUANTILE } order_stat;
 typedef enum order_between { ORDER_LINEAR, ORDER_LOWER, ORDER_HIGHER, ORDER_MIDPOINT, ORDER_NEAREST } order_between;
 
 typedef struct order_job {
     uint64_t mask;    // reduced dims
-    int64_t k;        // from 0
     uint8_t stat, between;
 } order_job;
 

@@ -152,7 +152,7 @@ static void select_lines(void *arg, int64_t begin, int64_t end, int thread) {
     const int64_t n = t->plan.reduced_count;
     order_item *items = t->items + 2 * n * thread;
     for (int64_t i = begin; i < end; i++) {
-        int64_t to, first_nan = 0, k = t->job->k;
+        int64_t to, first_nan = 0, k = (n - 1) / 2;
         const char *line = (const char *)nbx_data(t->x) + line_place(&t->plan, i, &to);
         const int64_t nans = load_line(t, line, items, &first_nan);
         if (t->job->stat == ORDER_MODE) {
@@ -162,7 +162,6 @@ static void select_lines(void *arg, int64_t begin, int64_t end, int thread) {
             copy_element(t, line, mode_of(sorted, n, nbx_dtype_is_float((nbx_dtype)t->x->dtype)).index, to);
             continue;
         }
-        if (t->job->stat == ORDER_MEDIAN) k = (n - 1) / 2;
         if (t->job->stat == ORDER_NANMEDIAN) k = nans < n ? (n - nans - 1) / 2 : 0;
         if (t->job->stat == ORDER_MEDIAN && nans > 0) {
             copy_element(t, line, first_nan, to);

@@ -1,4 +1,4 @@
-// Differences and trapezoids: diff, trapezoid, cumulative_trapezoid. Each is a few slices and sums of them.
+// Differences and trapezoids: diff, gradient, trapezoid, cumulative_trapezoid. Each is a few slices and sums of them.
 #include "ops/compose.h"
 #include "ops/reduce/reduce.h"
 
@@ -80,7 +80,52 @@ static nbx_status compose_cumulative_trapezoid(nbx_op_call *c) {
     return out_tensor(c, 0, NBX_DO(ctx, "aten::cumsum", T(areas), I(dim)));
 }
 
+// -------------------------------------------------------------------------------------------------------------- gradient
+// The slope at element `at`, from it and its neighbours in the direction of step: f1 - f0, or -1.5 f0 + 2 f1 - 0.5 f2.
+static nbx_tensor *edge_slope(nbx_context *ctx, const nbx_tensor *x, int dim, int64_t at, int64_t step, int64_t order) {
+    const nbx_tensor *f0 = part(ctx, x, dim, at, at + 1), *f1 = part(ctx, x, dim, at + step, at + step + 1);
+    if (order == 1) return step > 0 ? do_sub(ctx, f1, f0) : do_sub(ctx, f0, f1);
+    const nbx_tensor *f2 = part(ctx, x, dim, at + 2 * step, at + 2 * step + 1);
+    const nbx_tensor *near = do_add(ctx, NBX_DO(ctx, "aten::mul.Scalar", T(f0), F(-1.5)), NBX_DO(ctx, "aten::mul.Scalar", T(f1), I(2)));
+    nbx_tensor *slope = do_sub(ctx, near, NBX_DO(ctx, "aten::mul.Scalar", T(f2), F(0.5)));
+    return step > 0 ? slope : do_unary(ctx, "aten::neg", slope);
+}
+
+// Central differences along a dim; one-sided ones of the order asked for at its ends.
+static nbx_tensor *gradient_along(nbx_context *ctx, const nbx_tensor *x, int dim, nbx_value spacing, int64_t order) {
+    const int64_t n = x->shape[dim];
+    const nbx_tensor *middle = do_sub(ctx, part(ctx, x, dim, 2, n), part(ctx, x, dim, 0, n - 2));
+    const nbx_tensor *parts[3] = {edge_slope(ctx, x, dim, 0, 1, order), NBX_DO(ctx, "aten::div.Scalar", T(middle), I(2)),
+                                  edge_slope(ctx, x, dim, n - 1, -1, order)};
+    for (int i = 0; i < 3; i++) {
+        parts[i] = NBX_DO(ctx, "aten::div.Scalar", T(parts[i]), spacing);
+        if (!parts[i]) return NULL;
+    }
+    return NBX_DO(ctx, "aten::cat", nbx_of_tensors(parts, 3), I(dim));
+}
+
+static nbx_status compose_gradient(nbx_op_call *c) {
+    nbx_context *ctx = c->ctx;
+    const nbx_tensor *x = arg_tensor(c, 0);
+    const int64_t order = arg_int(c, 3);
+    const nbx_value spacing = arg_is_none(c, 1) ? I(1) : c->args[1];
+    int only = 0, first = 0, count = x->rank;
+    if (order != 1 && order != 2) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "edge_order is 1 or 2, found %lld", (long long)order);
+    if (x->dtype == NBX_UINT8) return nbx_call_fail(c, NBX_ERROR_DTYPE, "not implemented for uint8");
+    if (!arg_is_none(c, 2)) {
+        const nbx_status status = nbx_call_dim(c, arg_int(c, 2), x->rank, &only);
+        if (status != NBX_OK) return status;
+        first = only, count = x->rank > 0 ? 1 : 0;
+    }
+    for (int d = first; d < first + count; d++)
+        if (x->shape[d] < order + 1) return nbx_call_fail(c, NBX_ERROR_SHAPE, "dim %d has fewer than %lld elements", d, (long long)order + 1);
+    nbx_status status = out_list(c, count);
+    for (int d = 0; d < count && status == NBX_OK; d++) status = out_tensor(c, d, gradient_along(ctx, x, first + d, spacing, order));
+    return status;
+}
+
 const nbx_op nbx_ops_diff[] = {
+    {.name = "aten::gradient.scalarint", .composite = compose_gradient},
     {.name = "aten::diff", .composite = compose_diff},
     {.name = "aten::trapezoid.dx", .composite = compose_trapezoid},
     {.name = "aten::cumulative_trapezoid.dx", .composite = compose_cumulative_trapezoid},
