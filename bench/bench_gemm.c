@@ -13,39 +13,45 @@
 #include <immintrin.h>
 #endif
 
+static bool one_thread; // then its processor time is measured, and other load on the machine counts less
+
 static double seconds(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(one_thread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 #define FMAS 20000
 
 #if defined(__x86_64__)
+#define TWELVE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 __attribute__((target("avx512f"))) static float spin_avx512(void)
 {
-    __m512 x[12];
-    for (int i = 0; i < 12; i++) x[i] = _mm512_set1_ps((float)i);
     const __m512 half = _mm512_set1_ps(0.5f);
-    for (int n = 0; n < FMAS; n++) {
-        for (int i = 0; i < 12; i++) x[i] = _mm512_fmadd_ps(x[i], half, half);
-        __asm__ volatile("" : "+v"(x[0]), "+v"(x[1]), "+v"(x[2]), "+v"(x[3]), "+v"(x[4]), "+v"(x[5]));
-    }
-    for (int i = 1; i < 12; i++) x[0] = _mm512_add_ps(x[0], x[i]);
-    return _mm512_cvtss_f32(x[0]);
+#define START(i) __m512 x##i = _mm512_set1_ps(i);
+#define STEP(i) x##i = _mm512_fmadd_ps(x##i, half, half);
+#define SUM(i) total = _mm512_add_ps(total, x##i);
+    TWELVE(START)
+    for (int n = 0; n < FMAS; n++) { TWELVE(STEP) }
+    __m512 total = half;
+    TWELVE(SUM)
+    return _mm512_cvtss_f32(total);
+#undef START
+#undef STEP
+#undef SUM
 }
 __attribute__((target("avx2,fma"))) static float spin_avx2(void)
 {
-    __m256 x[12];
-    for (int i = 0; i < 12; i++) x[i] = _mm256_set1_ps((float)i);
     const __m256 half = _mm256_set1_ps(0.5f);
-    for (int n = 0; n < FMAS; n++) {
-        for (int i = 0; i < 12; i++) x[i] = _mm256_fmadd_ps(x[i], half, half);
-        __asm__ volatile("" : "+x"(x[0]), "+x"(x[1]), "+x"(x[2]), "+x"(x[3]), "+x"(x[4]), "+x"(x[5]));
-    }
-    for (int i = 1; i < 12; i++) x[0] = _mm256_add_ps(x[0], x[i]);
-    return _mm256_cvtss_f32(x[0]);
+#define START(i) __m256 x##i = _mm256_set1_ps(i);
+#define STEP(i) x##i = _mm256_fmadd_ps(x##i, half, half);
+#define SUM(i) total = _mm256_add_ps(total, x##i);
+    TWELVE(START)
+    for (int n = 0; n < FMAS; n++) { TWELVE(STEP) }
+    __m256 total = half;
+    TWELVE(SUM)
+    return _mm256_cvtss_f32(total);
 }
 #endif
 
@@ -127,7 +133,7 @@ static void measure(const bench_case *b, nbx_pool *pool, double peak, double rat
     const double until = seconds() + 0.6;
     int64_t turn = 0;
     for (int i = 0; i < 3 || seconds() < until; i++) {
-        const int repeats = flops < 1e6 ? 200 : 1;
+        const int repeats = flops < 1e6 ? 1000 : 1;
         const double start = seconds();
         for (int r = 0; r < repeats; r++, turn = (turn + 1) % used) {
             g.b = w + turn * b_bytes;
@@ -147,6 +153,7 @@ static void measure(const bench_case *b, nbx_pool *pool, double peak, double rat
 int main(int argc, char **argv)
 {
     nbx_pool *pool = nbx_pool_create(argc > 1 ? atoi(argv[1]) : 0);
+    one_thread = nbx_pool_threads(pool) == 1;
     const double peak = fma_peak(pool), rate = read_rate(pool);
     printf("%s, %d threads: %.1f GFLOP/s f32, reading %.1f GB/s\n", nbx_isa_name(nbx_isa_best()), nbx_pool_threads(pool), peak * 1e-9, rate * 1e-9);
     static const bench_case cases[] = {

@@ -1,16 +1,16 @@
 // Decides how a matrix product is computed: which operand is copied, how the work is cut, who does what. None of these
 // decisions changes a result (gemm.h says what fixes it).
 //
-// A unit of work is up to 168 rows x 128 columns of C. For every block of 256 k it brings 128 columns of B into panels
-// (128 KB, in L2 with the rows of A, 168 KB) and runs the register tile over them. A is packed once, by all threads, before;
-// B is packed by the unit that needs it, which costs 2 % of the unit and saves writing and reading all of B.
+// A unit of work is up to 336 rows x 128 columns of C. For every block of 256 k it brings 128 columns of B into panels
+// (128 KB, in L2 with the rows of A, 336 KB) and runs the register tile over them. A is packed once, by all threads, before;
+// B is packed by the unit that needs it, which costs 4 % of the unit and saves writing and reading all of B.
 #include "cpu/gemm.h"
 
 #include <string.h>
 
 #include "cpu/gemm_kernels.h"
 
-#define UNIT_ROWS 168                // a multiple of the tiles of 14 and of 6 rows
+#define UNIT_ROWS 336                // a multiple of the tiles of 14 and of 6 rows
 #define UNIT_BYTES_WIDE 512          // of a row of a unit: 128 floats, 64 doubles
 #define K_CHUNK 16384                // values of k for which A is packed at a time
 #define A_CHUNK_BYTES (16 << 20)
@@ -22,7 +22,9 @@ typedef struct plan {
     int64_t m, n, k;                 // n and k in reals
     int64_t unit_rows, unit_cols;
     int64_t chunk_rows, chunk_k;     // of A, packed at a time
+    int64_t lanes;                   // reals of one vector, 64 bytes
     bool direct_a, direct_b;         // used where they lie
+    bool sums_in_c;                  // C holds the sums as they grow
     bool jobs;                       // a thread does all columns of its rows and packs A itself (batches of small products)
     size_t a_bytes, sums_bytes;      // shared
     size_t unit_b_bytes, unit_sums_bytes, unit_a_bytes, thread_bytes;
@@ -96,6 +98,9 @@ static plan make_plan(const nbx_gemm *g, int threads)
     const bool plain = is_real(g->dtype);
     p.direct_a = plain && (p.m <= 2 * tile || p.n <= 2 * panel) && !rows_collide(p.m, g->row_stride_a * size);
     p.direct_b = plain && g->packed_b == NULL && g->col_stride_b == 1 && p.m <= 2 * tile && p.k * p.n * size <= 512 << 10;
+    p.lanes = 64 / size;
+    p.sums_in_c = plain && g->out_dtype == g->dtype && g->alpha == 1 && g->beta == 0 && g->bias == NULL &&
+                  g->activation == NBX_ACTIVATION_NONE && g->col_stride_c == 1;
     p.unit_rows = smaller(UNIT_ROWS, round_up(p.m, tile));
     p.unit_cols = smaller(UNIT_BYTES_WIDE / size, round_up(p.n, panel));
     p.chunk_k = smaller(p.k, K_CHUNK);
@@ -139,32 +144,49 @@ static int64_t packed_entry_bytes(const nbx_gemm *g, const gemm_kernels *kernels
     return round_up(g->n, kernels->cols) * g->k * (int64_t)nbx_dtype_size(g->dtype);
 }
 
-// Brings unit columns of B for ks values of k to `to`, or finds them where they are. Fills b and b_inner of every panel's
-// block; panel i of the unit starts at column col + i * kernels->cols.
-static void bring_b(const run *r, int64_t col, int64_t cols, int64_t k, int64_t ks, char *to, gemm_block *block, int64_t panel)
+// B's values for one unit and one block of k: where panel 0 lies, and how far it is to the next panel and the next k.
+typedef struct panels {
+    const char *data;
+    int64_t next_panel, next_k; // in reals
+} panels;
+
+// Finds them where they are, or packs them to `to`.
+static panels bring_b(const run *r, int64_t col, int64_t cols, int64_t k, int64_t ks, char *to)
 {
     const gemm_kernels *kernels = r->p.kernels;
-    const int64_t width = kernels->cols, size = kernels->real_bytes, first = col + panel * width;
-    const int64_t here = smaller(width, col + cols - first);
-    block->cols = here;
-    block->b_inner = width;
-    block->b = to + panel * ks * width * size;
+    const int64_t width = kernels->cols, size = kernels->real_bytes;
+    const panels packed = {to, ks * width, width};
     if (r->g->packed_b != NULL) {
-        const int64_t bytes = (int64_t)nbx_dtype_size(r->g->dtype);
-        const char *source = (const char *)r->g->packed_b + (first / width * r->g->k + k) * width * bytes;
+        const int64_t bytes = (int64_t)nbx_dtype_size(r->g->dtype), panel = r->g->k * width;
+        const char *source = (const char *)r->g->packed_b + (col / width * panel + k * width) * bytes;
         if (r->g->batch_stride_b != 0) source += r->entry * packed_entry_bytes(r->g, kernels);
-        if (is_real(r->g->dtype)) {
-            block->b = source;
-        } else {
-            const gemm_side s = {source, 1, width, r->g->dtype};
-            kernels->pack_b(&s, 0, width, 0, ks, (int)width, (void *)(to + panel * ks * width * size), 0);
+        if (is_real(r->g->dtype)) return (panels){source, panel, width};
+        for (int64_t i = 0; i * width < cols; i++) {
+            const gemm_side s = {source + i * panel * bytes, 1, width, r->g->dtype};
+            kernels->pack_b(&s, 0, width, 0, ks, (int)width, (void *)(to + i * packed.next_panel * size), 0);
         }
-    } else if (r->p.direct_b && here == width) {
-        block->b = r->b.data + (k * r->b.inner + first) * size;
-        block->b_inner = r->b.inner;
-    } else {
-        kernels->pack_b(&r->b, first, here, k, ks, (int)width, (void *)(to + panel * ks * width * size), 0);
+        return packed;
     }
+    if (r->p.direct_b && cols % r->p.lanes == 0) return (panels){r->b.data + (k * r->b.inner + col) * size, width, r->b.inner};
+    kernels->pack_b(&r->b, col, cols, k, ks, (int)width, to, packed.next_panel);
+    return packed;
+}
+
+// Where the sums of a unit are kept: in C itself when they are the result, else in the thread's or the shared scratch.
+static char *sums_of(const run *r, int64_t row, int64_t col, int64_t cols, char *thread, int64_t *ld)
+{
+    const nbx_gemm *g = r->g;
+    const int64_t size = r->p.kernels->real_bytes;
+    if (r->p.sums_in_c && cols % r->p.lanes == 0) {
+        *ld = g->row_stride_c;
+        return (char *)g->c + (r->entry * g->batch_stride_c + row * g->row_stride_c + col) * size;
+    }
+    if (r->p.sums_bytes == 0) {
+        *ld = r->p.unit_cols;
+        return thread + r->p.unit_b_bytes;
+    }
+    *ld = round_up(r->p.n, r->p.kernels->cols);
+    return r->sums + ((row - r->row) * *ld + col) * size;
 }
 
 // rows x cols of C over the chunk's values of k. a: the packed rows of the unit, unused when A is direct.
@@ -172,10 +194,9 @@ static void do_unit(const run *r, int64_t row, int64_t rows, int64_t col, int64_
 {
     const plan *p = &r->p;
     const gemm_kernels *kernels = p->kernels;
-    const int64_t size = kernels->real_bytes;
-    const bool whole_k = r->p.sums_bytes == 0;
-    gemm_block block = {.rows = rows, .ld = whole_k ? p->unit_cols : round_up(p->n, kernels->cols)};
-    char *sums = whole_k ? thread + p->unit_b_bytes : r->sums + ((row - r->row) * block.ld + col) * size;
+    const int64_t size = kernels->real_bytes, width = kernels->cols;
+    gemm_block block = {.rows = rows};
+    char *sums = sums_of(r, row, col, cols, thread, &block.ld);
     for (int64_t k = r->k; k < r->k + r->ks; k += GEMM_K_BLOCK) {
         block.k = smaller(GEMM_K_BLOCK, r->k + r->ks - k);
         block.first = k == 0;
@@ -187,13 +208,17 @@ static void do_unit(const run *r, int64_t row, int64_t rows, int64_t col, int64_
             block.a = a + (k - r->k) * kernels->rows * size;
             block.a_panel = a_panel;
         }
-        for (int64_t i = 0; i * kernels->cols < cols; i++) {
-            bring_b(r, col, cols, k, block.k, thread, &block, i);
-            block.acc = sums + i * kernels->cols * size;
+        const panels b = bring_b(r, col, cols, k, block.k, thread);
+        block.b_inner = b.next_k;
+        for (int64_t i = 0; i * width < cols; i++) {
+            block.b = b.data + i * b.next_panel * size;
+            block.cols = smaller(width, cols - i * width);
+            block.acc = sums + i * width * size;
             kernels->block(&block);
         }
     }
-    if (r->k + r->ks == p->k) kernels->finish(r->g, r->entry, row, rows, col, cols, sums, block.ld);
+    const bool in_c = p->sums_in_c && cols % p->lanes == 0;
+    if (r->k + r->ks == p->k && !in_c) kernels->finish(r->g, r->entry, row, rows, col, cols, sums, block.ld);
 }
 
 static void pack_a_panels(void *arg, int64_t begin, int64_t end, int thread)

@@ -112,7 +112,7 @@ static void block_int8(const gemm_block *g)
 // ---- from sums to results -------------------------------------------------------------------------------------------
 
 // 16 elements of C, D or the bias, of which n exist.
-static vf32 load_out(nbx_dtype dtype, const char *p, int64_t stride, int n)
+SIMD_INLINE vf32 load_out(nbx_dtype dtype, const char *p, int64_t stride, int n)
 {
     if (stride == 1 && n == 16) return load_vec_f32(dtype, p);
     float lanes[16] = {0};
@@ -120,7 +120,7 @@ static vf32 load_out(nbx_dtype dtype, const char *p, int64_t stride, int n)
     return v_load(lanes);
 }
 
-static void store_out(nbx_dtype dtype, char *p, int64_t stride, int n, vf32 y)
+SIMD_INLINE void store_out(nbx_dtype dtype, char *p, int64_t stride, int n, vf32 y)
 {
     if (dtype == NBX_FLOAT32) {
         float *out = (float *)(void *)p, lanes[16];
@@ -140,41 +140,62 @@ static void store_out(nbx_dtype dtype, char *p, int64_t stride, int n, vf32 y)
     for (int i = 0; to == lanes && i < n; i++) out[i * stride] = lanes[i];
 }
 
-SIMD_INLINE vf32 activate(nbx_activation activation, vf32 y)
+static void activate_row(nbx_activation activation, float *row, int64_t count)
 {
-    switch (activation) {
-    case NBX_ACTIVATION_RELU: return v_relu(y);
-    case NBX_ACTIVATION_GELU: return v_gelu(y);
-    case NBX_ACTIVATION_GELU_TANH: return v_gelu_tanh(y);
-    case NBX_ACTIVATION_SILU: return v_silu(y);
-    case NBX_ACTIVATION_SIGMOID: return v_sigmoid(y);
-    default: return y;
+    for (int64_t j = 0; j < count; j += 16) {
+        const vf32 y = v_load(row + j);
+        switch (activation) {
+        case NBX_ACTIVATION_RELU: v_store(row + j, v_relu(y)); break;
+        case NBX_ACTIVATION_GELU: v_store(row + j, v_gelu(y)); break;
+        case NBX_ACTIVATION_GELU_TANH: v_store(row + j, v_gelu_tanh(y)); break;
+        case NBX_ACTIVATION_SILU: v_store(row + j, v_silu(y)); break;
+        case NBX_ACTIVATION_SIGMOID: v_store(row + j, v_sigmoid(y)); break;
+        default: break;
+        }
+    }
+}
+
+// One row. Up to 128 columns at a time, each step over all of them, in a buffer in the first cache.
+SIMD_INLINE void finish_row(nbx_dtype dtype, const nbx_gemm *g, const float *sums, char *out, const char *d, int64_t stride_d,
+                            const char *bias, int64_t bias_stride, int64_t cols)
+{
+    enum { SIZE_OF_HALF = 2, STEP = 128 };
+    const int64_t size = dtype == NBX_FLOAT32 ? 4 : SIZE_OF_HALF;
+    const vf32 alpha = v_set1((float)g->alpha), beta = v_set1((float)g->beta);
+    float row[STEP];
+    for (int64_t start = 0; start < cols; start += STEP) {
+        const int64_t count = cols - start < STEP ? cols - start : STEP;
+        for (int64_t j = 0; j < count; j += 16) {
+            const int n = (int)(count - j < 16 ? count - j : 16);
+            vf32 y = sums == NULL ? v_zero() : v_load(sums + start + j);
+            if (g->alpha != 1) y = v_mul(y, alpha);
+            if (g->beta != 0) y = v_fma(beta, load_out(dtype, d + (start + j) * stride_d * size, stride_d, n), y);
+            if (bias != NULL) y = v_add(y, load_out(dtype, bias + (start + j) * bias_stride * size, bias_stride, n));
+            v_store(row + j, y);
+        }
+        if (g->activation != NBX_ACTIVATION_NONE) activate_row(g->activation, row, count);
+        for (int64_t j = 0; j < count; j += 16) {
+            const int n = (int)(count - j < 16 ? count - j : 16);
+            store_out(dtype, out + (start + j) * g->col_stride_c * size, g->col_stride_c, n, v_load(row + j));
+        }
     }
 }
 
 static void finish_f32(const nbx_gemm *g, int64_t entry, int64_t row, int64_t rows, int64_t col, int64_t cols, const void *acc, int64_t ld)
 {
     const int64_t size = (int64_t)nbx_dtype_size(g->out_dtype), bias_stride = g->bias_stride == 0 ? 1 : g->bias_stride;
-    const vf32 alpha = v_set1((float)g->alpha), beta = v_set1((float)g->beta);
-    for (int64_t i = 0; i < rows; i++) {
-        const float *sums = (const float *)acc + i * ld;
-        for (int64_t j = 0; j < cols; j += 16) {
-            const int64_t r = row + i, c = col + j;
-            const int n = (int)(cols - j < 16 ? cols - j : 16);
-            vf32 y = acc == NULL ? v_zero() : v_load(sums + j);
-            if (g->alpha != 1) y = v_mul(y, alpha);
-            char *out = (char *)g->c + (entry * g->batch_stride_c + r * g->row_stride_c + c * g->col_stride_c) * size;
-            if (g->beta != 0) {
-                const char *d = g->d == NULL ? out
-                    : (const char *)g->d + (entry * g->batch_stride_d + r * g->row_stride_d + c * g->col_stride_d) * size;
-                y = v_fma(beta, load_out(g->out_dtype, d, g->d == NULL ? g->col_stride_c : g->col_stride_d, n), y);
-            }
-            if (g->bias != NULL) {
-                const char *bias = (const char *)g->bias + (g->bias_per_row ? r : c) * bias_stride * size;
-                y = v_add(y, load_out(g->out_dtype, bias, g->bias_per_row ? 0 : bias_stride, n));
-            }
-            if (g->activation != NBX_ACTIVATION_NONE) y = activate(g->activation, y);
-            store_out(g->out_dtype, out, g->col_stride_c, n, y);
+    for (int64_t r = row; r < row + rows; r++) {
+        const float *sums = acc == NULL ? NULL : (const float *)acc + (r - row) * ld;
+        char *out = (char *)g->c + (entry * g->batch_stride_c + r * g->row_stride_c + col * g->col_stride_c) * size;
+        const char *d = g->d == NULL ? out
+            : (const char *)g->d + (entry * g->batch_stride_d + r * g->row_stride_d + col * g->col_stride_d) * size;
+        const int64_t stride_d = g->d == NULL ? g->col_stride_c : g->col_stride_d;
+        const char *bias = g->bias == NULL ? NULL : (const char *)g->bias + (g->bias_per_row ? r : col) * bias_stride * size;
+        const int64_t step = g->bias_per_row ? 0 : bias_stride;
+        switch (g->out_dtype) {
+        case NBX_FLOAT16: finish_row(NBX_FLOAT16, g, sums, out, d, stride_d, bias, step, cols); break;
+        case NBX_BFLOAT16: finish_row(NBX_BFLOAT16, g, sums, out, d, stride_d, bias, step, cols); break;
+        default: finish_row(NBX_FLOAT32, g, sums, out, d, stride_d, bias, step, cols); break;
         }
     }
 }

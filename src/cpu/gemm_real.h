@@ -74,15 +74,22 @@ static void NAME(block)(const gemm_block *g)
 
 // ---- packing --------------------------------------------------------------------------------------------------------
 
-// Neighbours in outer are neighbours in memory: a row of the panel is a piece of a row there.
-SIMD_INLINE void NAME(pack_rows)(nbx_dtype dtype, int size, const char *p, int64_t inner, int count, int64_t ks, int width, REAL *out)
+// Neighbours in outer are neighbours in memory: a row of each panel is a piece of a row there. All panels advance together,
+// so that memory is read in pieces of 512 bytes, not of one panel's 64 or 128.
+SIMD_INLINE void NAME(pack_rows)(nbx_dtype dtype, int size, const char *p, int64_t inner, int64_t count, int64_t ks, int width,
+                                 REAL *out, int64_t stride)
 {
     for (int64_t k = 0; k < ks; k++, out += width, p += inner * size) {
-        int i = 0;
-        for (; i + LANES <= count; i += LANES) V(store)(out + i, NAME(load_vec)(dtype, p + i * size));
-        for (; i < width; i += LANES) {
-            const VEC rest = NAME(load_some)(dtype, p + i * size, count > i ? count - i : 0);
-            V(store_n)(out + i, rest, width - i < LANES ? width - i : LANES);
+        REAL *to = out;
+        for (int64_t panel = 0; panel < count; panel += width, to += stride) {
+            const int here = (int)(count - panel < width ? count - panel : width);
+            const char *from = p + panel * size;
+            int i = 0;
+            for (; i + LANES <= here; i += LANES) V(store)(to + i, NAME(load_vec)(dtype, from + i * size));
+            for (; i < width; i += LANES) {
+                const VEC rest = NAME(load_some)(dtype, from + i * size, here > i ? here - i : 0);
+                V(store_n)(to + i, rest, width - i < LANES ? width - i : LANES);
+            }
         }
     }
 }
@@ -99,10 +106,13 @@ SIMD_INLINE void NAME(pack_dtype)(nbx_dtype dtype, int size, const gemm_side *s,
                                   int64_t ks, int width, REAL *out, int64_t stride)
 {
     const char *p = s->data + (first * s->outer + k0 * s->inner) * size;
+    if (s->outer == 1) {
+        NAME(pack_rows)(dtype, size, p, s->inner, outers, ks, width, out, stride);
+        return;
+    }
     for (int64_t i = 0; i < outers; i += width, out += stride, p += width * s->outer * size) {
         const int count = (int)(outers - i < width ? outers - i : width);
-        if (s->outer == 1) NAME(pack_rows)(dtype, size, p, s->inner, count, ks, width, out);
-        else if (s->inner == 1) NAME(pack_columns)(dtype, size, p, s->outer, count, ks, width, out);
+        if (s->inner == 1) NAME(pack_columns)(dtype, size, p, s->outer, count, ks, width, out);
         else NAME(pack_any)(dtype, p, s->outer, s->inner, count, ks, width, out);
     }
 }
