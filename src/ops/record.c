@@ -59,6 +59,7 @@ void nbx_recorder_destroy(nbx_recorder *r) {
     for (int i = 0; i < r->buffer_count; i++) nbx_storage_release(r->buffers[i].storage);
     nbx_storage_release(r->arena);
     nbx_free(r->commands);
+    nbx_free(r->scratch);
     nbx_free(r->buffers);
     nbx_free(r);
 }
@@ -84,7 +85,7 @@ nbx_storage *nbx_recorder_storage(nbx_context *ctx, nbx_device device, size_t by
     }
     nbx_storage_retain(s);
     s->plan = r->buffer_count;
-    r->buffers[r->buffer_count++] = (nbx_recorded_buffer){s, r->command_count, r->command_count, 0, made_by};
+    r->buffers[r->buffer_count++] = (nbx_recorded_buffer){s, r->command_count, r->command_count, 0, made_by, false};
     return s;
 }
 
@@ -140,7 +141,9 @@ static bool copy_lists(nbx_op_call *copy) {
 
 nbx_status nbx_recorder_append(nbx_context *ctx, const nbx_op_call *call) {
     nbx_recorder *r = ctx->recorder;
-    if (!grow((void **)&r->commands, r->command_count, &r->command_capacity, sizeof *r->commands))
+    int scratch_capacity = r->command_capacity;
+    if (!grow((void **)&r->scratch, r->command_count, &scratch_capacity, sizeof *r->scratch) ||
+        !grow((void **)&r->commands, r->command_count, &r->command_capacity, sizeof *r->commands))
         return nbx_fail_memory(ctx, sizeof(void *) * (size_t)r->command_capacity * 2, "recording");
     const size_t bytes = offsetof(nbx_op_call, args) + sizeof(nbx_value) * (size_t)call->arg_count;
     nbx_op_call *copy = nbx_alloc(bytes);
@@ -158,13 +161,14 @@ nbx_status nbx_recorder_append(nbx_context *ctx, const nbx_op_call *call) {
     }
     use u = {r, r->command_count};
     each_tensor(copy, note_use, &u);
+    r->scratch[r->command_count] = -1;
     if (call->scratch_bytes) {
         nbx_storage *scratch = nbx_recorder_storage(ctx, call->device, call->scratch_bytes, call->op->name);
         if (!scratch) {
             destroy_call(copy);
             return ctx->status;
         }
-        copy->scratch = (void *)(uintptr_t)(scratch->plan + 1);  // an index until nbx_recorder_bind knows the address
+        r->scratch[r->command_count] = (int)scratch->plan;
         nbx_storage_release(scratch);
     }
     r->commands[r->command_count++] = copy;
@@ -173,6 +177,10 @@ nbx_status nbx_recorder_append(nbx_context *ctx, const nbx_op_call *call) {
 
 void nbx_recorder_keep(nbx_recorder *r, const nbx_storage *storage) {
     if (planned(r, storage)) r->buffers[storage->plan].last = r->command_count;
+}
+
+void nbx_recorder_expose(nbx_recorder *r, const nbx_storage *storage) {
+    if (planned(r, storage)) r->buffers[storage->plan].exposed = true;
 }
 
 // Greedy by size (largest first), each at the lowest offset where no buffer alive at the same time lies: within a few
@@ -219,6 +227,7 @@ nbx_status nbx_recorder_plan(nbx_context *ctx, nbx_recorder *r) {
     r->arena_bytes = r->unplanned_bytes = 0;
     int count = 0;
     for (int i = 0; i < r->buffer_count; i++) {
+        if (order[i]->exposed) continue;
         count = place(placed, count, order[i]);
         const size_t end = order[i]->offset + aligned(order[i]->storage->bytes);
         if (end > r->arena_bytes) r->arena_bytes = end;
@@ -228,23 +237,27 @@ nbx_status nbx_recorder_plan(nbx_context *ctx, nbx_recorder *r) {
     return NBX_OK;
 }
 
+void nbx_recorder_bind_at(nbx_context *ctx, nbx_recorder *r, void *base) {
+    for (int i = 0; i < r->buffer_count; i++)
+        if (!r->buffers[i].exposed) r->buffers[i].storage->data = (char *)base + r->buffers[i].offset;
+    for (int i = 0; i < r->command_count; i++) {
+        nbx_op_call *c = r->commands[i];
+        if (r->scratch[i] >= 0) c->scratch = r->buffers[r->scratch[i]].storage->data;
+        c->pool = ctx->pool;
+    }
+}
+
 nbx_status nbx_recorder_bind(nbx_context *ctx, nbx_recorder *r) {
     if (r->arena || r->buffer_count == 0) return NBX_OK;
     r->arena = nbx_storage_create(ctx, ctx->device, r->arena_bytes + ALIGNMENT);
     if (!r->arena) return ctx->status;
-    char *base = (char *)(((uintptr_t)r->arena->data + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1));
-    for (int i = 0; i < r->buffer_count; i++) r->buffers[i].storage->data = base + r->buffers[i].offset;
-    for (int i = 0; i < r->command_count; i++) {
-        nbx_op_call *c = r->commands[i];
-        if (c->scratch_bytes) c->scratch = r->buffers[(uintptr_t)c->scratch - 1].storage->data;
-        c->pool = ctx->pool;
-    }
+    nbx_recorder_bind_at(ctx, r, (void *)(((uintptr_t)r->arena->data + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1)));
     return NBX_OK;
 }
 
 nbx_status nbx_recorder_replay(nbx_context *ctx, nbx_recorder *r) {
-    for (int i = 0; i < r->command_count; i++) {
-        nbx_op_call *c = r->commands[i];
+    for (r->at = 0; r->at < r->command_count; r->at++) {
+        nbx_op_call *c = r->commands[r->at];
         c->ctx = ctx;
         const nbx_status status = c->kernel(c);
         if (status != NBX_OK) return status;

@@ -13,11 +13,14 @@ typedef struct nbx_recorded_buffer {
     int first, last;        // indices of the commands that use it; last = command count: outlives the run
     size_t offset;          // in the arena
     const char *made_by;    // operator name, for messages
+    bool exposed;           // not in the arena: whoever replays sets storage->data
 } nbx_recorded_buffer;
 
 struct nbx_recorder {
     nbx_op_call **commands;
     int command_count, command_capacity;
+    int *scratch;            // [command]: buffer of its scratch memory, or -1
+    int at;                  // command of a replay that runs, or failed
     nbx_recorded_buffer *buffers;
     int buffer_count, buffer_capacity;
     size_t arena_bytes;
@@ -35,10 +38,14 @@ nbx_status nbx_recorder_append(nbx_context *ctx, const nbx_op_call *call);
 
 // Marks a storage as alive after the last command (outputs, state).
 void nbx_recorder_keep(nbx_recorder *r, const nbx_storage *storage);
+// Takes a storage out of the arena: its address is set before each replay (a caller's input, a result handed out).
+void nbx_recorder_expose(nbx_recorder *r, const nbx_storage *storage);
 // Places all buffers (no memory yet): fills arena_bytes.
 nbx_status nbx_recorder_plan(nbx_context *ctx, nbx_recorder *r);
 // Gives the arena memory, and every planned storage its address.
 nbx_status nbx_recorder_bind(nbx_context *ctx, nbx_recorder *r);
+// The same in an arena of at least arena_bytes at base (64-byte aligned) that several recordings share. May be repeated.
+void nbx_recorder_bind_at(nbx_context *ctx, nbx_recorder *r, void *base);
 // Runs the commands in order; stops at the first that fails.
 nbx_status nbx_recorder_replay(nbx_context *ctx, nbx_recorder *r);
 

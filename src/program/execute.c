@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "ops/record.h"
 #include "program/autocast.h"
 #include "program/higher.h"
 #include "program/symbolic.h"
@@ -179,14 +180,44 @@ static void name_node(frame *f, int32_t index) {
                     shapes[0] ? " of " : "", shapes, node->source[0] ? ", at " : "", node->source);
 }
 
+// ------------------------------------------------------------------------------------------------------------ recordings
+static nbx_status note_commands(frame *f, int32_t node, int begin) {
+    nbx_context *ctx = f->run->ctx;
+    nbx_trace *trace = f->run->trace;
+    const int end = ctx->recorder->command_count;
+    if (end == begin) return NBX_OK;
+    if (trace->count == trace->capacity) {
+        const int capacity = trace->capacity ? trace->capacity * 2 : 64;
+        nbx_trace_span *spans = nbx_realloc(trace->spans, (size_t)capacity * sizeof *spans);
+        if (!spans) return nbx_fail_memory(ctx, (size_t)capacity * sizeof *spans, "a plan");
+        trace->spans = spans;
+        trace->capacity = capacity;
+    }
+    trace->spans[trace->count++] = (nbx_trace_span){begin, end, f->graph, node};
+    return NBX_OK;
+}
+
+void nbx_trace_name(nbx_context *ctx, const nbx_trace *trace, int command) {
+    for (int i = 0; i < trace->count; i++) {
+        const nbx_trace_span *span = &trace->spans[i];
+        if (command < span->begin || command >= span->end) continue;
+        const nbx_node *node = &span->graph->nodes[span->node];
+        nbx_fail_prefix(ctx, "%s%snode %d, %s%s%s: ", span->graph->name, span->graph->name[0] ? ", " : "", (int)span->node, node->target,
+                        node->source[0] ? ", at " : "", node->source);
+        return;
+    }
+}
+
 // --------------------------------------------------------------------------------------------------------------- graphs
 static nbx_status run_nodes(frame *f) {
     nbx_context *ctx = f->run->ctx;
     for (int32_t i = 0; i < f->graph->node_count; i++) {
         const nbx_node *node = &f->graph->nodes[i];
         const nbx_scope scope = nbx_scope_open(ctx);
-        const nbx_status status = run_node(f, node);
+        const int begin = f->run->trace ? ctx->recorder->command_count : 0;
+        nbx_status status = run_node(f, node);
         if (status != NBX_OK) name_node(f, i);
+        else if (f->run->trace) status = note_commands(f, i, begin);
         nbx_scope_close(ctx, scope, NULL);
         if (status != NBX_OK) return status;
         for (int32_t k = 0; k < node->release_count; k++) release_value(&f->values[node->release[k]]);

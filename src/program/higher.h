@@ -20,6 +20,20 @@ typedef enum nbx_higher_code {
 
 nbx_higher_code nbx_higher_find(const char *target);
 
+// Which node of which graph made which commands of a recording: the commands before `end` that no earlier span has.
+typedef struct nbx_trace_span {
+    int begin, end;
+    const nbx_graph *graph;
+    int32_t node;
+} nbx_trace_span;
+
+typedef struct nbx_trace {
+    nbx_trace_span *spans;  // inner nodes stand before the node around them
+    int count, capacity;
+} nbx_trace;
+// Puts the node of a command in front of the failure on hand.
+void nbx_trace_name(nbx_context *ctx, const nbx_trace *trace, int command);
+
 // One run of a program: what all graphs of it share.
 typedef struct nbx_run {
     nbx_context *ctx;
@@ -27,6 +41,7 @@ typedef struct nbx_run {
     bool cuda_rules;        // the region was written for CUDA
     bool told;              // the failing node has been named
     int depth;              // of sub-graphs
+    nbx_trace *trace;       // kept while the context records; may be NULL
 } nbx_run;
 
 // Runs a graph. Inputs are borrowed; outputs receive one value for each output of the graph, tensors with a reference each.

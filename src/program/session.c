@@ -1,9 +1,13 @@
 // Sessions: the program's state, and one run after another on it.
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/memory.h"
 #include "program/higher.h"
 #include "program/program_parts.h"
+#include "program/replay.h"
+
+enum { MOST_PLANS = 8, ARENA_ALIGNMENT = 64 };
 
 struct nbx_session {
     nbx_context *ctx;
@@ -12,6 +16,12 @@ struct nbx_session {
     nbx_value *inputs;     // [graph->input_count]: room for a run
     nbx_value *outputs;    // [graph->output_count]
     nbx_value *given;      // [input_count]: the caller's inputs, numbers taken out of tensors
+    nbx_plan *plans[MOST_PLANS];
+    int plan_count;
+    nbx_storage *arena;    // shared by the plans: one runs at a time
+    uint64_t runs;
+    bool direct;           // sizes or branches depend on data: the program cannot be recorded
+    bool verify;           // NBX_VERIFY_REPLAY
 };
 
 // --------------------------------------------------------------------------------------------------------------- state
@@ -61,6 +71,11 @@ static bool take_weights(nbx_session *s) {
     return good;
 }
 
+static void drop_plans(nbx_session *s) {
+    for (int i = 0; i < s->plan_count; i++) nbx_plan_destroy(s->ctx, s->plans[i], s->program);
+    s->plan_count = 0;
+}
+
 static void drop_weights(nbx_session *s) {
     for (int32_t i = 0; s->weights && i < s->program->graph->input_count; i++) {
         nbx_release(s->weights[i]);
@@ -69,6 +84,7 @@ static void drop_weights(nbx_session *s) {
 }
 
 nbx_status nbx_session_reset(nbx_session *s) {
+    drop_plans(s);
     drop_weights(s);
     return take_weights(s) ? NBX_OK : nbx_last_status(s->ctx);
 }
@@ -82,6 +98,9 @@ nbx_status nbx_session_create(nbx_context *ctx, nbx_program *p, nbx_session **se
     s->ctx = ctx;
     s->program = p;
     __atomic_add_fetch(&p->refs, 1, __ATOMIC_RELAXED);
+    const char *verify = getenv("NBX_VERIFY_REPLAY"), *direct = getenv("NBX_DIRECT");
+    s->verify = verify && verify[0] && strcmp(verify, "0") != 0;
+    s->direct = direct && direct[0] && strcmp(direct, "0") != 0;
     const size_t inputs = (size_t)p->graph->input_count + 1, outputs = (size_t)p->graph->output_count + 1;
     s->weights = nbx_alloc_zero(inputs * sizeof *s->weights);
     s->inputs = nbx_alloc_zero(inputs * sizeof *s->inputs);
@@ -96,6 +115,8 @@ nbx_status nbx_session_create(nbx_context *ctx, nbx_program *p, nbx_session **se
 
 void nbx_session_destroy(nbx_session *s) {
     if (!s) return;
+    drop_plans(s);
+    nbx_storage_release(s->arena);
     drop_weights(s);
     nbx_free(s->weights);
     nbx_free(s->inputs);
@@ -132,25 +153,15 @@ static nbx_status take_inputs(nbx_session *s, const nbx_value *inputs, int count
     return nbx_inputs_check(s->ctx, p, s->given, count);
 }
 
-static void place_inputs(nbx_session *s) {
-    const nbx_program *p = s->program;
-    for (int32_t i = 0; i < p->graph->input_count; i++) {
-        const nbx_source *source = &p->sources[i];
-        s->inputs[i] = source->kind == NBX_SOURCE_WEIGHT ? nbx_of_tensor(s->weights[i])
-                       : source->kind == NBX_SOURCE_USER ? s->given[source->user]
-                                                         : nbx_of_none();
-    }
-}
-
 static bool same_place(const nbx_tensor *a, const nbx_tensor *b) {
     return a->storage == b->storage && a->offset == b->offset && a->dtype == b->dtype && nbx_same_shape(a, b) &&
            memcmp(a->stride, b->stride, (size_t)a->rank * sizeof *a->stride) == 0;
 }
 
 // New contents that lie in the memory of an input are copied out first: two buffers may have changed places.
-static nbx_status part_from_inputs(nbx_session *s, nbx_value *value, int32_t target) {
+static nbx_status part_from_inputs(nbx_session *s, const nbx_value *inputs, nbx_value *value, int32_t target) {
     for (int32_t i = 0; i < s->program->graph->input_count; i++) {
-        const nbx_value *in = &s->inputs[i];
+        const nbx_value *in = &inputs[i];
         if (in->kind != NBX_KIND_TENSOR || in->as.tensor->storage != value->as.tensor->storage) continue;
         if (i == target && same_place(in->as.tensor, value->as.tensor)) return NBX_OK;
         const nbx_tensor *copy = NBX_DO(s->ctx, "aten::clone", *value);
@@ -162,54 +173,133 @@ static nbx_status part_from_inputs(nbx_session *s, nbx_value *value, int32_t tar
     return NBX_OK;
 }
 
-static nbx_status write_back(nbx_session *s, int32_t target, const nbx_value *value) {
-    const nbx_value *to = &s->inputs[target];
+static nbx_status write_back(nbx_session *s, const nbx_value *inputs, int32_t target, const nbx_value *value) {
+    const nbx_value *to = &inputs[target];
     const nbx_source *source = &s->program->sources[target];
     if (same_place(to->as.tensor, value->as.tensor)) return NBX_OK;
     if (source->kind == NBX_SOURCE_WEIGHT && (to->as.tensor->dtype != value->as.tensor->dtype || !nbx_same_shape(to->as.tensor, value->as.tensor))) {
-        nbx_release(s->weights[target]);  // a buffer that grows, such as a cache that is concatenated
+        if (s->ctx->recorder)  // a buffer that grows, such as a cache that is concatenated
+            return nbx_fail(s->ctx, NBX_ERROR_DATA_DEPENDENT, "buffer %s changes its shape", source->name);
+        nbx_release(s->weights[target]);
         s->weights[target] = nbx_retain(value->as.tensor);
         return NBX_OK;
     }
     return NBX_DO(s->ctx, "aten::copy_", *to, *value) ? NBX_OK : nbx_last_status(s->ctx);
 }
 
-static nbx_status write_mutations(nbx_session *s) {
+static nbx_status write_mutations(nbx_session *s, const nbx_value *inputs, nbx_value *outputs) {
     const nbx_program *p = s->program;
     nbx_status status = NBX_OK;
     for (int pass = 0; pass < 2; pass++)
         for (int32_t k = 0; k < p->graph->output_count && status == NBX_OK; k++) {
             if (p->sinks[k].kind != NBX_SINK_MUTATION) continue;
             const int32_t target = p->sinks[k].input;
-            if (s->outputs[k].kind != NBX_KIND_TENSOR || s->inputs[target].kind != NBX_KIND_TENSOR)
+            if (outputs[k].kind != NBX_KIND_TENSOR || inputs[target].kind != NBX_KIND_TENSOR)
                 return nbx_fail(s->ctx, NBX_ERROR_FORMAT, "the new contents of %s are no tensor", p->sources[target].name);
-            status = pass == 0 ? part_from_inputs(s, &s->outputs[k], target) : write_back(s, target, &s->outputs[k]);
+            status = pass == 0 ? part_from_inputs(s, inputs, &outputs[k], target) : write_back(s, inputs, target, &outputs[k]);
         }
     return status;
 }
 
-static nbx_status run_graph(nbx_session *s) {
+// The graph and what is written back afterwards; while recording, inputs are placeholders.
+static nbx_status run_body(void *arg, nbx_run *run, nbx_value *inputs, nbx_value *outputs) {
+    nbx_session *s = arg;
+    const nbx_status status = nbx_graph_run(run, s->program->graph, inputs, s->program->graph->input_count, outputs);
+    return status == NBX_OK ? write_mutations(s, inputs, outputs) : status;
+}
+
+// Runs without a plan. results: one value for each user output, with references.
+static nbx_status run_directly(nbx_session *s, nbx_value *results) {
+    const nbx_program *p = s->program;
     nbx_run run = {.ctx = s->ctx, .lower = NBX_DTYPE_NONE};
+    for (int32_t i = 0; i < p->graph->input_count; i++) {
+        const nbx_source *source = &p->sources[i];
+        s->inputs[i] = source->kind == NBX_SOURCE_WEIGHT ? nbx_of_tensor(s->weights[i])
+                       : source->kind == NBX_SOURCE_USER ? s->given[source->user]
+                                                         : nbx_of_none();
+    }
     const nbx_scope scope = nbx_scope_open(s->ctx);
-    place_inputs(s);
-    nbx_status status = nbx_graph_run(&run, s->program->graph, s->inputs, s->program->graph->input_count, s->outputs);
-    if (status == NBX_OK) status = write_mutations(s);
+    const nbx_status status = run_body(s, &run, s->inputs, s->outputs);
     nbx_scope_close(s->ctx, scope, NULL);
+    int at = 0;
+    for (int32_t k = 0; k < p->graph->output_count && status == NBX_OK; k++) {
+        if (p->sinks[k].kind != NBX_SINK_USER) continue;
+        results[at++] = s->outputs[k];
+        s->outputs[k] = nbx_of_none();
+    }
+    nbx_values_release(s->outputs, p->graph->output_count);
     return status;
 }
 
-// Results go to the caller's scope.
-static nbx_status hand_over(nbx_session *s, nbx_value *outputs) {
-    int at = 0;
-    nbx_status status = NBX_OK;
-    for (int32_t k = 0; k < s->program->graph->output_count; k++) {
-        if (s->program->sinks[k].kind != NBX_SINK_USER) continue;
-        nbx_value *v = &outputs[at++];
-        *v = s->outputs[k];
-        if (v->kind != NBX_KIND_TENSOR) continue;
-        s->outputs[k] = nbx_of_none();
-        if (!nbx_scope_own(s->ctx, (nbx_tensor *)(uintptr_t)v->as.tensor)) status = nbx_last_status(s->ctx), *v = nbx_of_none();
+// --------------------------------------------------------------------------------------------------------------- plans
+static nbx_plan *find_plan(nbx_session *s, const nbx_plan_key *key) {
+    for (int i = 0; i < s->plan_count; i++)
+        if (nbx_plan_key_equal(&s->plans[i]->key, key)) return s->plans[i];
+    return NULL;
+}
+
+// Room for one more plan: the one that has rested longest goes.
+static nbx_plan **plan_slot(nbx_session *s) {
+    if (s->plan_count < MOST_PLANS) return &s->plans[s->plan_count++];
+    int oldest = 0;
+    for (int i = 1; i < MOST_PLANS; i++)
+        if (s->plans[i]->used < s->plans[oldest]->used) oldest = i;
+    nbx_plan_destroy(s->ctx, s->plans[oldest], s->program);
+    return &s->plans[oldest];
+}
+
+static nbx_status add_plan(nbx_session *s, nbx_plan_key *key, nbx_plan **plan) {
+    bool dependent;
+    *plan = nbx_plan_record(s->ctx, s->program, s->weights, s->given, run_body, s, &dependent);
+    if (!*plan) return (s->direct = dependent) ? NBX_OK : nbx_last_status(s->ctx);
+    (*plan)->key = *key;
+    key->words = NULL;
+    *plan_slot(s) = *plan;
+    return NBX_OK;
+}
+
+// The plan for the inputs at hand; NULL: they are run directly.
+static nbx_status get_plan(nbx_session *s, nbx_plan **plan) {
+    nbx_plan_key key = {NULL, 0, 0};
+    bool plain;
+    *plan = NULL;
+    if (s->direct) return NBX_OK;
+    nbx_status status = nbx_plan_key_make(s->ctx, s->program, s->given, &key, &plain) ? NBX_OK : nbx_last_status(s->ctx);
+    if (status == NBX_OK && plain) {
+        *plan = find_plan(s, &key);
+        if (!*plan) status = add_plan(s, &key, plan);
     }
+    nbx_free(key.words);
+    return status;
+}
+
+static void *arena_of(nbx_session *s, size_t bytes) {
+    if (!s->arena || s->arena->bytes < bytes + ARENA_ALIGNMENT) {
+        nbx_storage_release(s->arena);
+        s->arena = nbx_storage_create(s->ctx, s->program->device, bytes + ARENA_ALIGNMENT);
+        if (!s->arena) return NULL;
+    }
+    return (void *)(((uintptr_t)s->arena->data + ARENA_ALIGNMENT - 1) & ~(uintptr_t)(ARENA_ALIGNMENT - 1));
+}
+
+static nbx_status run_once(nbx_session *s, nbx_value *results) {
+    nbx_plan *plan;
+    const nbx_status status = get_plan(s, &plan);
+    if (status != NBX_OK || !plan) return status != NBX_OK ? status : run_directly(s, results);
+    void *arena = arena_of(s, plan->recorder->arena_bytes);
+    if (!arena) return nbx_last_status(s->ctx);
+    plan->used = ++s->runs;
+    return nbx_plan_replay(s->ctx, s->program, plan, arena, s->given, results);
+}
+
+// Results go to the caller's scope.
+static nbx_status hand_over(nbx_session *s, nbx_value *results) {
+    nbx_status status = NBX_OK;
+    for (int k = 0; k < s->program->output_count; k++)
+        if (results[k].kind == NBX_KIND_TENSOR && !nbx_scope_own(s->ctx, (nbx_tensor *)(uintptr_t)results[k].as.tensor)) {
+            status = nbx_last_status(s->ctx);
+            results[k] = nbx_of_none();
+        }
     return status;
 }
 
@@ -218,10 +308,11 @@ nbx_status nbx_session_run(nbx_session *s, const nbx_value *inputs, int input_co
     if (count) *count = 0;
     if (capacity < p->output_count)
         return nbx_fail(s->ctx, NBX_ERROR_ARGUMENT, "the program gives %d results, there is room for %d", p->output_count, capacity);
+    memset(outputs, 0, (size_t)capacity * sizeof *outputs);
     nbx_status status = take_inputs(s, inputs, input_count);
-    if (status == NBX_OK) status = run_graph(s);
+    if (status == NBX_OK) status = run_once(s, outputs);
     if (status == NBX_OK) status = hand_over(s, outputs);
+    else nbx_values_release(outputs, capacity);
     if (status == NBX_OK && count) *count = p->output_count;
-    nbx_values_release(s->outputs, p->graph->output_count);
     return status;
 }
