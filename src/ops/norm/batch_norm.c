@@ -6,6 +6,7 @@
 //   source: aten::native_batch_norm and its relatives
 #include "ops/compose.h"
 #include "ops/norm/norm.h"
+#include "ops/reduce/reduce.h"
 
 // Where a form keeps its arguments and results.
 typedef struct form {
@@ -54,6 +55,10 @@ static nbx_status infer(nbx_op_call *c) {
     if (status != NBX_OK) return status;
     const int64_t channels = x->rank > 1 ? x->shape[1] : 0, saved = training || (f->empty_too && x->numel == 0) ? channels : 0;
     nbx_strides_format(nbx_suggest_memory_format(x), x->rank, x->shape, stride);
+    // The first arguments that an out= form writes are its results; other forms write the running statistics only.
+    const nbx_tensor *target = reduce_target(c, 0);
+    if (target && target != parameters[2] && target->dtype != x->dtype)
+        return nbx_call_fail(c, NBX_ERROR_DTYPE, "expected an out tensor of dtype %s", nbx_dtype_name((nbx_dtype)x->dtype));
     batch_norm_job *job = nbx_call_state(c, sizeof *job);
     if (!job) return nbx_last_status(c->ctx);
     *job = (batch_norm_job){arg_float(c, f->eps), arg_float(c, f->momentum), training, f->weight, f->bias, f->running_mean,

@@ -5,6 +5,7 @@
 //   source: aten::native_group_norm
 #include "ops/compose.h"
 #include "ops/norm/norm.h"
+#include "ops/reduce/reduce.h"
 
 static nbx_status infer_native(nbx_op_call *c) {
     const nbx_tensor *x = arg_tensor(c, 0), *parameters[2] = {arg_tensor(c, 1), arg_tensor(c, 2)};
@@ -23,6 +24,8 @@ static nbx_status infer_native(nbx_op_call *c) {
         if (parameters[i] && (parameters[i]->rank != 1 || parameters[i]->numel != channels))
             return nbx_call_fail(c, NBX_ERROR_SHAPE, "a parameter should have %lld elements, found %lld", (long long)channels,
                                  (long long)parameters[i]->numel);
+    status = reduce_need_target(c, 0, (nbx_dtype)x->dtype);
+    if (status != NBX_OK) return status;
     group_norm_job *job = nbx_call_state(c, sizeof *job);
     if (!job) return nbx_last_status(c->ctx);
     *job = (group_norm_job){arg_float(c, 7), batch, channels, area, groups};

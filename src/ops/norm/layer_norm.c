@@ -5,6 +5,7 @@
 //   source: aten::native_layer_norm, aten::_fused_rms_norm; moments by two passes over pieces in cache, joined by Chan's rule
 #include "ops/compose.h"
 #include "ops/norm/norm.h"
+#include "ops/reduce/reduce.h"
 
 #include <float.h>
 
@@ -43,6 +44,9 @@ static nbx_status describe(nbx_op_call *c, layer_norm_job job, nbx_dtype stats) 
     const nbx_tensor *x = arg_tensor(c, 0);
     const int64_t rows_end = x->rank - job.normalized;
     int64_t shape[NBX_MAX_RANK], n = 1;
+    nbx_status status = reduce_need_target(c, 0, (nbx_dtype)x->dtype);
+    if (status == NBX_OK && job.rstd >= 0) status = reduce_need_target(c, job.rstd, stats);
+    if (status != NBX_OK) return status;
     layer_norm_job *kept = nbx_call_state(c, sizeof job);
     if (!kept) return nbx_last_status(c->ctx);
     *kept = job;

@@ -4,6 +4,8 @@
 //   source: aten::_softmax, aten::_log_softmax; rows of only -inf are NaN, except in _safe_softmax
 #include "ops/softmax/softmax.h"
 
+#include "ops/reduce/reduce.h"
+
 typedef struct form {
     bool log, safe, half_to_float;
 } form;
@@ -19,13 +21,15 @@ static nbx_status infer(nbx_op_call *c) {
     const nbx_status status = nbx_call_dim(c, arg_int(c, 1), x->rank, &dim);
     if (status != NBX_OK) return status;
     if (!f->half_to_float && !arg_is_none(c, 2)) dtype = arg_dtype(c, 2);
-    if (!nbx_dtype_is_float(dtype) || nbx_dtype_is_float8(dtype))
+    if (dtype == NBX_DTYPE_NONE || !nbx_dtype_is_float(dtype) || nbx_dtype_is_float8(dtype))
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "not implemented for %s", nbx_dtype_name(dtype));
     if (f->half_to_float && arg_bool(c, 2)) {
         if (dtype != NBX_FLOAT16 && dtype != NBX_BFLOAT16)
             return nbx_call_fail(c, NBX_ERROR_DTYPE, "half_to_float needs a half input, found %s", nbx_dtype_name(dtype));
         dtype = NBX_FLOAT32;
     }
+    const nbx_status fits = reduce_need_target(c, 0, dtype);
+    if (fits != NBX_OK) return fits;
     softmax_job *job = nbx_call_state(c, sizeof *job);
     if (!job) return nbx_last_status(c->ctx);
     *job = (softmax_job){dim, f->log, f->safe};
