@@ -133,6 +133,10 @@ NBX_API NBX_MUST_CHECK nbx_status nbx_call_operator(nbx_context *ctx, const nbx_
 // Generators: what torch.Generator().manual_seed(seed) is. The caller owns it.
 NBX_API nbx_generator *nbx_generator_create(nbx_context *ctx, uint64_t seed);
 NBX_API void nbx_generator_destroy(nbx_generator *generator);
+// The generator's state in the bytes of torch.Generator.get_state(): copies at most `size` of them (bytes may be NULL) and
+// returns how many there are. set_state takes the same bytes back; FORMAT when they are none.
+NBX_API size_t nbx_generator_get_state(const nbx_generator *generator, void *bytes, size_t size);
+NBX_API NBX_MUST_CHECK nbx_status nbx_generator_set_state(nbx_context *ctx, nbx_generator *generator, const void *bytes, size_t size);
 
 #ifdef __cplusplus
 }
