@@ -21,22 +21,39 @@ static inline double d_sub_scaled(double x, double y, ew_k64 k) { return x - k.a
 static inline uint8_t b_or(uint8_t x, uint8_t y) { return x | y; }
 static inline uint8_t b_and(uint8_t x, uint8_t y) { return x & y; }
 static inline ew_c64 c64_add_scaled(ew_c64 x, ew_c64 y, ew_k64 k) {
-    return complex_addf(x, complex_mulf(CMPLXF((float)k.a, (float)k.b), y));
+    return complex_addf(x, complex_mulf(complex_makef((float)k.a, (float)k.b), y));
 }
 static inline ew_c64 c64_sub_scaled(ew_c64 x, ew_c64 y, ew_k64 k) {
-    return complex_subf(x, complex_mulf(CMPLXF((float)k.a, (float)k.b), y));
+    return complex_subf(x, complex_mulf(complex_makef((float)k.a, (float)k.b), y));
 }
-static inline ew_c128 c128_add_scaled(ew_c128 x, ew_c128 y, ew_k64 k) { return complex_add(x, complex_mul(CMPLX(k.a, k.b), y)); }
-static inline ew_c128 c128_sub_scaled(ew_c128 x, ew_c128 y, ew_k64 k) { return complex_sub(x, complex_mul(CMPLX(k.a, k.b), y)); }
+static inline ew_c128 c128_add_scaled(ew_c128 x, ew_c128 y, ew_k64 k) { return complex_add(x, complex_mul(complex_make(k.a, k.b), y)); }
+static inline ew_c128 c128_sub_scaled(ew_c128 x, ew_c128 y, ew_k64 k) { return complex_sub(x, complex_mul(complex_make(k.a, k.b), y)); }
 
+// float16 and bfloat16: alpha and the product are rounded, too.
+EW_INLINE void scaled_halves(const ew_run *r, double alpha, nbx_dtype compute) {
+    const float *x = r->in[0], *y = r->in[1];
+    float *z = r->out[0];
+    const vf32 scale = ew_round(v_set1((float)alpha), compute);
+    for (int64_t i = 0; i < r->count; i += 16) {
+        const int n = r->count - i < 16 ? (int)(r->count - i) : 16;
+        v_store_n(z + i, v_add(v_load_n(x + i, n), ew_round(v_mul(scale, v_load_n(y + i, n)), compute)), n);
+    }
+}
+static void scaled(const ew_run *r, double alpha) {
+    if (r->compute == NBX_BFLOAT16) scaled_halves(r, alpha, NBX_BFLOAT16);
+    else scaled_halves(r, alpha, NBX_FLOAT16);
+}
+static inline bool is_half(const ew_run *r) { return r->compute == NBX_BFLOAT16 || r->compute == NBX_FLOAT16; }
 static inline bool unscaled(const ew_run *r) { return r->params->f[0] == 1 && r->params->f[1] == 0; }
 
 static void add_f32(const ew_run *r) {
     if (unscaled(r)) ew_map2(r, v_add);
+    else if (is_half(r)) scaled(r, r->params->f[0]);
     else ew_map2k(r, f_add_scaled);
 }
 static void sub_f32(const ew_run *r) {
     if (unscaled(r)) ew_map2(r, v_sub);
+    else if (is_half(r)) scaled(r, -r->params->f[0]);
     else ew_map2k(r, f_sub_scaled);
 }
 static void add_f64(const ew_run *r) {
@@ -106,6 +123,8 @@ EW_KERNEL(ew_div, .f32 = div_f32, .f64 = div_f64, .c64 = div_c64, .c128 = div_c1
 
 // ---------------------------------------------------------------------------------------------------- rounded quotients
 static inline vf32 f_div_trunc(vf32 x, vf32 y) { return v_trunc(v_div(x, y)); }
+static inline vf32 bf16_div_trunc(vf32 x, vf32 y) { return v_trunc(v_round_bf16(v_div(x, y))); }
+static inline vf32 f16_div_trunc(vf32 x, vf32 y) { return v_trunc(v_round_f16(v_div(x, y))); }
 static inline double d_div_trunc(double x, double y) { return trunc(x / y); }
 
 // Python's floor division: from the exact rest, so that it agrees with remainder.
@@ -154,8 +173,10 @@ EW_INLINE void divide_i64(const ew_run *r, int64_t (*f)(int64_t, int64_t)) {
 
 static void div_mode_f32(const ew_run *r) {
     if (r->params->i[0] == 0) ew_map2(r, v_div);
-    else if (r->params->i[0] == 1) ew_map2(r, f_div_trunc);
-    else ew_apply2_f32(r, f_div_floor);
+    else if (r->params->i[0] == 2) ew_apply2_f32(r, f_div_floor);
+    else if (r->compute == NBX_BFLOAT16) ew_map2(r, bf16_div_trunc);
+    else if (r->compute == NBX_FLOAT16) ew_map2(r, f16_div_trunc);
+    else ew_map2(r, f_div_trunc);
 }
 static void div_mode_f64(const ew_run *r) {
     if (r->params->i[0] == 0) ew_apply2_f64(r, d_div);

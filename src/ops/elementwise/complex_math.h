@@ -8,6 +8,10 @@
 #undef complex
 #include <math.h>
 
+// Not CMPLX: the C library has it for GCC only.
+static inline float _Complex complex_makef(float re, float im) { return __builtin_complex(re, im); }
+static inline double _Complex complex_make(double re, double im) { return __builtin_complex(re, im); }
+
 #define NBX_COMPLEX_MATH(S, T, C, MAKE, ABS)                                                                           \
     static inline C complex_add##S(C x, C y) { return MAKE(__real__ x + __real__ y, __imag__ x + __imag__ y); }        \
     static inline C complex_sub##S(C x, C y) { return MAKE(__real__ x - __real__ y, __imag__ x - __imag__ y); }        \
@@ -26,7 +30,7 @@
         const T ratio = c / d, scale = 1 / (c * ratio + d);                                                            \
         return MAKE((a * ratio + b) * scale, (b * ratio - a) * scale);                                                 \
     }
-NBX_COMPLEX_MATH(f, float, float _Complex, CMPLXF, fabsf)
-NBX_COMPLEX_MATH(, double, double _Complex, CMPLX, fabs)
+NBX_COMPLEX_MATH(f, float, float _Complex, complex_makef, fabsf)
+NBX_COMPLEX_MATH(, double, double _Complex, complex_make, fabs)
 
 #endif

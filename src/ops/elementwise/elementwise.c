@@ -93,16 +93,6 @@ static nbx_status promote(nbx_op_call *c, const ew_row *row, nbx_dtype *compute)
     return NBX_OK;
 }
 
-static nbx_status check_numbers(nbx_op_call *c, const ew_row *row, nbx_dtype compute) {
-    for (int k = 0; k < row->inputs; k++) {
-        const nbx_value *v = &c->args[row->arg[k]];
-        if (v->kind != NBX_KIND_INT || !nbx_dtype_is_integral(compute, false)) continue;
-        const nbx_status status = ew_check_number(c, compute, v);
-        if (status != NBX_OK) return status;
-    }
-    return NBX_OK;
-}
-
 nbx_status ew_resolve(nbx_op_call *c, const ew_row *row, ew_types *types, ew_params *params) {
     const nbx_tensor *first = arg_tensor(c, row->arg[0]);
     nbx_status status = NBX_OK;
@@ -116,7 +106,7 @@ nbx_status ew_resolve(nbx_op_call *c, const ew_row *row, ew_types *types, ew_par
     if (status != NBX_OK) return status;
     if (row->accepts && !(row->accepts >> types->compute & 1))
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "is not defined for %s", nbx_dtype_name(types->compute));
-    return row->flags & EW_CHECK_NUMBERS ? check_numbers(c, row, types->compute) : NBX_OK;
+    return NBX_OK;
 }
 
 // -------------------------------------------------------------------------------------------------------------- shapes
@@ -204,6 +194,7 @@ nbx_status ew_plan_make(nbx_op_call *c, const ew_row *row, const ew_loops *loops
     const nbx_status status = ew_resolve(c, row, &types, &p->params);
     if (status != NBX_OK) return status;
     p->compute = types.compute;
+    p->exact = row->flags & EW_EXACT_NUMBERS;
     p->loop = choose_loop(loops, types.compute, &p->run_dtype);
     if (!p->loop) return nbx_call_fail(c, NBX_ERROR_DTYPE, "is not defined for %s", nbx_dtype_name(types.compute));
 
@@ -223,7 +214,6 @@ nbx_status ew_plan_make(nbx_op_call *c, const ew_row *row, const ew_loops *loops
         if (a > widest) widest = a;
         if (b > widest) widest = b;
     }
-    if (row->flags & EW_EXACT_NUMBERS) p->compute = p->run_dtype;
 
     const nbx_tensor *out = tensors[0];
     nbx_iter_plan(&p->iter, out->rank, out->shape, p->operands, tensors);

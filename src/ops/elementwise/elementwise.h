@@ -57,8 +57,7 @@ enum {
     EW_EXACT_NUMBERS = 1,  // numbers beside float16 and bfloat16 are not rounded to them first (add, mul, ...)
     EW_NO_BOOL_INPUT = 2,  // refuses bool inputs even where they are promoted away (sub)
     EW_HEAVY = 4,          // a loop of more than 5 ns an element: smaller pieces are worth a thread
-    EW_CHECK_NUMBERS = 8,  // integer numbers must fit the dtype of computing (comparisons)
-    EW_PLAIN_OUT = 16,     // results are contiguous whatever the inputs are
+    EW_PLAIN_OUT = 8,      // results are contiguous whatever the inputs are
 };
 
 // Sets of dtypes.
@@ -104,6 +103,7 @@ typedef struct ew_loops {
 
 typedef struct ew_plan {
     bool ready, flat;            // flat: dense everywhere, no tiles
+    bool exact;                  // EW_EXACT_NUMBERS
     uint8_t outs, operands;      // outputs first
     uint8_t dtype[EW_OPERANDS], tile[EW_OPERANDS];
     bool direct[EW_OPERANDS];    // the loop works in the operand's own memory
@@ -121,7 +121,7 @@ nbx_status ew_plan_make(nbx_op_call *c, const ew_row *row, const ew_loops *loops
 nbx_status ew_fail_fault(nbx_op_call *c, int fault);
 // Is an operand to be rounded to the dtype of computing before it goes into a wider tile?
 static inline bool ew_rounds_first(const ew_plan *p, int k) {
-    return p->compute != p->run_dtype && p->dtype[k] != (uint8_t)p->compute && p->tile[k] == (uint8_t)p->run_dtype;
+    return !p->exact && p->compute != p->run_dtype && p->dtype[k] != (uint8_t)p->compute && p->tile[k] == (uint8_t)p->run_dtype;
 }
 
 // Stores a number as one element of any dtype (as ATen's Scalar.to, without its check).

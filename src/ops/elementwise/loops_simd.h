@@ -15,6 +15,7 @@
 // The next loop carries nothing from element to element (in and out may be the very same memory).
 #if defined(__clang__)
 #define EW_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#pragma clang diagnostic ignored "-Wpass-failed"  // loops around C library calls stay scalar
 #else
 #define EW_INDEPENDENT _Pragma("GCC ivdep")
 #endif
@@ -109,6 +110,11 @@ EW_INLINE void ew_test2(const ew_run *r, vm32 (*f)(vf32, vf32)) {
     for (; i + 16 <= r->count; i += 16) vm_store_bool(z + i, f(v_load(x + i), v_load(y + i)));
     const int n = (int)(r->count - i);
     if (n) ew_store_bools(z + i, f(v_load_n(x + i, n), v_load_n(y + i, n)), n);
+}
+
+// Where ATen rounds between the steps of an operator, so do we: x to the nearest number of float16 or bfloat16.
+EW_INLINE vf32 ew_round(vf32 x, nbx_dtype compute) {
+    return compute == NBX_BFLOAT16 ? v_round_bf16(x) : compute == NBX_FLOAT16 ? v_round_f16(x) : x;
 }
 
 // ------------------------------------------------------------------------------------------------------------- float64

@@ -1,0 +1,112 @@
+// Rows of functions of one argument: rounding, signs, roots, exponentials, logarithms, circular and hyperbolic ones.
+#include "ops/elementwise/elementwise.h"
+
+#include <math.h>
+
+#define KERNELS(X)                                                                                                     \
+    X(abs) X(neg) X(sign) X(sgn) X(square) X(reciprocal) X(sqrt) X(rsqrt) X(exp) X(exp2) X(expm1) X(log) X(log2)       \
+    X(log10) X(log1p) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(asinh) X(acosh) X(atanh)  \
+    X(sigmoid) X(floor) X(ceil) X(round) X(trunc) X(frac) X(round_decimals) X(erf) X(erfc) X(angle) X(deg2rad)         \
+    X(rad2deg) X(conj) X(nan_to_num) X(logit) X(sinc)
+#define DECLARE(NAME) NBX_CPU_DECLARE(ew_##NAME);
+KERNELS(DECLARE)
+
+// round.decimals(self, *, decimals): params f[0] = 10^|decimals|, i[0] = decimals
+static nbx_status take_decimals(nbx_op_call *c, ew_types *types, ew_params *p) {
+    (void)types;
+    p->i[0] = arg_int(c, 1);
+    p->f[0] = pow(10.0, fabs((double)p->i[0]));
+    return NBX_OK;
+}
+
+// nan_to_num(self, nan, posinf, neginf): absent infinities become the extremes of the dtype.
+static nbx_status take_replacements(nbx_op_call *c, ew_types *types, ew_params *p) {
+    const nbx_dtype real = nbx_dtype_to_real(types->compute);
+    const double largest = real == NBX_FLOAT16    ? 65504.0
+                           : real == NBX_BFLOAT16 ? 3.3895313892515355e38
+                           : real == NBX_FLOAT32  ? 3.4028234663852886e38
+                                                  : 1.7976931348623157e308;
+    p->f[0] = arg_float_or(c, 1, 0);
+    p->f[1] = arg_float_or(c, 2, largest);
+    p->f[2] = arg_float_or(c, 3, -largest);
+    return NBX_OK;
+}
+
+// logit(self, eps): without eps nothing is clamped (params i[0] 0).
+static nbx_status take_eps(nbx_op_call *c, ew_types *types, ew_params *p) {
+    (void)types;
+    p->i[0] = !arg_is_none(c, 1);
+    p->f[0] = arg_float_or(c, 1, 0);
+    p->f[1] = 1 - p->f[0];
+    return NBX_OK;
+}
+
+static nbx_status square_of_bool(nbx_op_call *c, ew_types *types, ew_params *p) {  // pow(bool, 2) is int64
+    (void)c;
+    (void)p;
+    if (types->compute == NBX_BOOL) types->compute = types->out[0] = NBX_INT64;
+    return NBX_OK;
+}
+
+// positive(self): self, but not of bool.
+static nbx_status positive(nbx_op_call *c) {
+    if (arg_tensor(c, 0)->dtype == NBX_BOOL) return nbx_call_fail(c, NBX_ERROR_DTYPE, "is not defined for bool");
+    return out_tensor(c, 0, arg_tensor(c, 0));
+}
+
+#define ANALYTIC EW_UNARY, .rule = EW_FLOAT, .accepts = EW_FLOATS | EW_COMPLEXES
+#define REAL_ONLY EW_UNARY, .rule = EW_FLOAT, .accepts = EW_FLOATS
+#define ROUNDING EW_UNARY, .accepts = EW_NUMBERS | EW_UINTS
+
+const nbx_op nbx_ops_unary[] = {
+    EW_OP("abs", ew_abs, EW_UNARY, .out = {EW_REAL}, .accepts = EW_NUMBERS | EW_COMPLEXES | EW_FLOAT8S),
+    EW_OP("absolute", ew_abs, EW_UNARY, .out = {EW_REAL}, .accepts = EW_NUMBERS | EW_COMPLEXES | EW_FLOAT8S),
+    EW_OP("neg", ew_neg, EW_UNARY, .accepts = EW_NUMBERS | EW_COMPLEXES),
+    EW_OP("negative", ew_neg, EW_UNARY, .accepts = EW_NUMBERS | EW_COMPLEXES),
+    EW_OP("sign", ew_sign, EW_UNARY, .accepts = EW_NUMBERS | EW_BOOLS),
+    EW_OP("sgn", ew_sgn, EW_UNARY, .accepts = EW_NUMBERS | EW_BOOLS | EW_COMPLEXES),
+    EW_OP("square", ew_square, EW_UNARY, .accepts = EW_NUMBERS | EW_COMPLEXES, .setup = square_of_bool),
+    EW_OP("reciprocal", ew_reciprocal, ANALYTIC),
+    EW_OP("sqrt", ew_sqrt, ANALYTIC),
+    EW_OP("rsqrt", ew_rsqrt, ANALYTIC),
+    EW_OP("exp", ew_exp, ANALYTIC),
+    EW_OP("exp2", ew_exp2, ANALYTIC),
+    EW_OP("expm1", ew_expm1, ANALYTIC),
+    EW_OP("log", ew_log, ANALYTIC),
+    EW_OP("log2", ew_log2, ANALYTIC),
+    EW_OP("log10", ew_log10, ANALYTIC),
+    EW_OP("log1p", ew_log1p, ANALYTIC),
+    EW_OP("sin", ew_sin, ANALYTIC),
+    EW_OP("cos", ew_cos, ANALYTIC),
+    EW_OP("tan", ew_tan, ANALYTIC),
+    EW_OP("asin", ew_asin, ANALYTIC),
+    EW_OP("acos", ew_acos, ANALYTIC),
+    EW_OP("atan", ew_atan, ANALYTIC),
+    EW_OP("sinh", ew_sinh, ANALYTIC),
+    EW_OP("cosh", ew_cosh, ANALYTIC),
+    EW_OP("tanh", ew_tanh, ANALYTIC),
+    EW_OP("asinh", ew_asinh, ANALYTIC),
+    EW_OP("acosh", ew_acosh, ANALYTIC),
+    EW_OP("atanh", ew_atanh, ANALYTIC),
+    EW_OP("sigmoid", ew_sigmoid, ANALYTIC),
+    EW_OP("special_expit", ew_sigmoid, ANALYTIC),
+    EW_OP("sinc", ew_sinc, ANALYTIC),
+    EW_OP("erf", ew_erf, REAL_ONLY),
+    EW_OP("erfc", ew_erfc, REAL_ONLY),
+    EW_OP("deg2rad", ew_deg2rad, REAL_ONLY),
+    EW_OP("rad2deg", ew_rad2deg, REAL_ONLY),
+    EW_OP("logit", ew_logit, REAL_ONLY, .setup = take_eps),
+    EW_OP("special_logit", ew_logit, REAL_ONLY, .setup = take_eps),
+    EW_OP("angle", ew_angle, EW_UNARY, .rule = EW_FLOAT, .out = {EW_REAL}, .accepts = EW_FLOATS | EW_COMPLEXES),
+    EW_OP("floor", ew_floor, ROUNDING),
+    EW_OP("ceil", ew_ceil, ROUNDING),
+    EW_OP("round", ew_round, ROUNDING),
+    EW_OP("trunc", ew_trunc, ROUNDING),
+    EW_OP("fix", ew_trunc, ROUNDING),
+    EW_OP("frac", ew_frac, EW_UNARY, .accepts = EW_FLOATS),
+    EW_OP("round.decimals", ew_round_decimals, EW_UNARY, .accepts = EW_FLOATS, .setup = take_decimals),
+    EW_OP("_conj_physical", ew_conj, EW_UNARY, .accepts = EW_NUMBERS | EW_BOOLS | EW_COMPLEXES),
+    EW_OP("nan_to_num", ew_nan_to_num, EW_UNARY, .accepts = ~EW_FLOAT8S, .setup = take_replacements),
+    {.name = "aten::positive", .composite = positive},
+    NBX_OPS_END,
+};
