@@ -52,8 +52,8 @@ static nbx_status floor_mode(nbx_op_call *c, ew_types *types, ew_params *p) {
 
 #define ANY (EW_NUMBERS | EW_COMPLEXES)
 #define ADD EW_BINARY, .accepts = ANY | EW_BOOLS, .setup = alpha_2, .flags = EW_EXACT_NUMBERS
-#define SUB EW_BINARY, .accepts = ANY, .setup = alpha_2, .flags = EW_EXACT_NUMBERS | EW_NO_BOOL_INPUT
-#define RSUB .inputs = 2, .arg = {1, 0}, .accepts = ANY, .setup = alpha_2, .flags = EW_EXACT_NUMBERS | EW_NO_BOOL_INPUT
+#define SUB EW_BINARY, .accepts = ANY, .setup = alpha_2, .flags = EW_NO_BOOL_INPUT
+#define RSUB .inputs = 2, .arg = {1, 0}, .accepts = ANY, .setup = alpha_2, .flags = EW_NO_BOOL_INPUT
 #define MUL EW_BINARY, .accepts = ANY | EW_BOOLS | EW_UINTS | EW_FLOAT8S, .flags = EW_EXACT_NUMBERS
 #define DIV EW_BINARY, .rule = EW_FLOAT, .accepts = EW_FLOATS | EW_COMPLEXES, .flags = EW_EXACT_NUMBERS
 #define DIV_MODE EW_BINARY, .accepts = ANY, .setup = rounding_mode, .flags = EW_EXACT_NUMBERS

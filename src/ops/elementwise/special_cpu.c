@@ -1,0 +1,83 @@
+// Loops of special functions: in double, whatever the dtype.
+#include "ops/elementwise/loops_simd.h"
+
+#include "ops/elementwise/special_math.h"
+
+#define ONE(NAME, FUNCTION)                                                                                            \
+    EW_LOOP(NAME##_f64, ew_apply1_f64, FUNCTION)                                                                       \
+    EW_KERNEL(ew_##NAME, .f64 = NAME##_f64)
+#define TWO(NAME, FUNCTION)                                                                                            \
+    EW_LOOP(NAME##_f64, ew_apply2_f64, FUNCTION)                                                                       \
+    EW_KERNEL(ew_##NAME, .f64 = NAME##_f64)
+
+static inline double d_lgamma(double x) {
+    int sign;
+    return lgamma_r(x, &sign);  // lgamma writes a global
+}
+ONE(lgamma, d_lgamma)
+ONE(digamma, special_digamma)
+ONE(erfinv, special_erfinv)
+ONE(erfcx, special_erfcx)
+ONE(ndtr, special_ndtr)
+ONE(log_ndtr, special_log_ndtr)
+ONE(ndtri, special_ndtri)
+ONE(entr, special_entr)
+ONE(i0, special_i0)
+ONE(i0e, special_i0e)
+ONE(i1, special_i1)
+ONE(i1e, special_i1e)
+ONE(j0, special_j0)
+ONE(j1, special_j1)
+ONE(y0, special_y0)
+ONE(y1, special_y1)
+ONE(k0, special_k0)
+ONE(k1, special_k1)
+ONE(k0e, special_k0e)
+ONE(k1e, special_k1e)
+ONE(spherical_j0, special_spherical_j0)
+ONE(airy, special_airy)
+TWO(zeta, special_zeta)
+TWO(gammainc, special_gammainc)
+TWO(gammaincc, special_gammaincc)
+
+static inline double d_polygamma(double x, ew_k64 k) { return special_polygamma(k.a, x); }
+EW_LOOP(polygamma_f64, ew_apply1k_f64, d_polygamma)
+EW_KERNEL(ew_polygamma, .f64 = polygamma_f64)
+
+static void mvlgamma_f64(const ew_run *r) {
+    const double *x = r->in[0];
+    double *y = r->out[0];
+    for (int64_t i = 0; i < r->count; i++) {
+        double sum = r->params->f[0];
+        for (int64_t j = 0; j < r->params->i[0]; j++) sum += d_lgamma(x[i] - (double)j / 2);
+        y[i] = sum;
+    }
+}
+EW_KERNEL(ew_mvlgamma, .f64 = mvlgamma_f64)
+
+// The degree is cut to an integer.
+static inline int64_t degree(double n) { return n >= -9e15 && n <= 9e15 ? (int64_t)n : -1; }
+static inline double chebyshev_t(double x, double n) { return special_chebyshev(x, degree(n), 0); }
+static inline double chebyshev_u(double x, double n) { return special_chebyshev(x, degree(n), 1); }
+static inline double chebyshev_v(double x, double n) { return special_chebyshev(x, degree(n), 2); }
+static inline double chebyshev_w(double x, double n) { return special_chebyshev(x, degree(n), 3); }
+static inline double shifted_chebyshev_t(double x, double n) { return special_chebyshev(x + x - 1, degree(n), 0); }
+static inline double shifted_chebyshev_u(double x, double n) { return special_chebyshev(x + x - 1, degree(n), 1); }
+static inline double shifted_chebyshev_v(double x, double n) { return special_chebyshev(x + x - 1, degree(n), 2); }
+static inline double shifted_chebyshev_w(double x, double n) { return special_chebyshev(x + x - 1, degree(n), 3); }
+static inline double hermite_h(double x, double n) { return special_hermite(x, degree(n), true); }
+static inline double hermite_he(double x, double n) { return special_hermite(x, degree(n), false); }
+static inline double laguerre(double x, double n) { return special_laguerre(x, degree(n)); }
+static inline double legendre(double x, double n) { return special_legendre(x, degree(n)); }
+TWO(chebyshev_t, chebyshev_t)
+TWO(chebyshev_u, chebyshev_u)
+TWO(chebyshev_v, chebyshev_v)
+TWO(chebyshev_w, chebyshev_w)
+TWO(shifted_chebyshev_t, shifted_chebyshev_t)
+TWO(shifted_chebyshev_u, shifted_chebyshev_u)
+TWO(shifted_chebyshev_v, shifted_chebyshev_v)
+TWO(shifted_chebyshev_w, shifted_chebyshev_w)
+TWO(hermite_h, hermite_h)
+TWO(hermite_he, hermite_he)
+TWO(laguerre, laguerre)
+TWO(legendre, legendre)

@@ -1,0 +1,404 @@
+// Special functions of one double (or two), accurate to a few 1e-15 relative where not said otherwise. Series near 0,
+// recurrences and asymptotic expansions far out; integrals of Bessel type by the trapezoidal rule, which converges
+// exponentially for them.
+#ifndef NBX_OPS_ELEMENTWISE_SPECIAL_MATH_H
+#define NBX_OPS_ELEMENTWISE_SPECIAL_MATH_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SPECIAL_PI 3.14159265358979323846
+#define SPECIAL_NAN ((double)NAN)
+#define SPECIAL_INF ((double)INFINITY)
+
+// --------------------------------------------------------------------------------------------------------------- gamma
+// Bernoulli numbers B2, B4, ...
+static const double special_bernoulli[] = {1.0 / 6,     -1.0 / 30,    1.0 / 42,        -1.0 / 30,    5.0 / 66,
+                                           -691.0 / 2730, 7.0 / 6,    -3617.0 / 510,   43867.0 / 798, -174611.0 / 330};
+
+// psi(x): reflection for x < 0, recurrence up to 10, then log x - 1/2x - sum B2k / (2k x^2k).
+static inline double special_digamma(double x) {
+    if (x == 0) return copysign(SPECIAL_INF, -x);
+    double add = 0;
+    if (x < 0) {
+        if (x == trunc(x)) return SPECIAL_NAN;
+        const double fraction = x - trunc(x);
+        add = -SPECIAL_PI / tan(SPECIAL_PI * fraction);
+        x = 1 - x;
+    }
+    if (isinf(x)) return x;
+    while (x < 10) {
+        add -= 1 / x;
+        x += 1;
+    }
+    const double inverse = 1 / (x * x);
+    double sum = 0;
+    for (int k = 7; k >= 0; k--) sum = (sum + special_bernoulli[k] / (2 * (k + 1))) * inverse;
+    return add + log(x) - 0.5 / x - sum;
+}
+
+// Hurwitz zeta by Euler and Maclaurin: terms up to q + N > 10, an integral, half a term, Bernoulli corrections.
+static inline double special_zeta(double s, double q) {
+    if (s == 1) return SPECIAL_INF;
+    if (!(s > 1)) return SPECIAL_NAN;
+    if (q <= 0) {
+        if (q == floor(q)) return SPECIAL_INF;
+        if (s != floor(s)) return SPECIAL_NAN;
+    }
+    if (q != q || isinf(s)) return q != q ? q : (q > 1 ? 0 : q == 1 ? 1 : SPECIAL_INF);
+    if (isinf(q)) return 0;
+    double sum = 0;
+    for (int i = 0; i < 12 || q < 10; i++) {
+        const double term = pow(q, -s);
+        sum += term;
+        q += 1;
+        if (fabs(term) < 1e-17 * fabs(sum) && q > 10) return sum;
+    }
+    const double power = pow(q, -s);
+    sum += power * q / (s - 1) + power / 2;
+    double factor = s * power / q, factorial = 2;  // s (s+1) ... (s+2k-2) q^(-s-2k+1) over (2k)!
+    for (int k = 0; k < 10; k++) {
+        const double term = special_bernoulli[k] * factor / factorial;
+        sum += term;
+        if (fabs(term) < 1e-17 * fabs(sum)) break;
+        factor *= (s + 2 * k + 1) * (s + 2 * k + 2) / (q * q);
+        factorial *= (2 * k + 3) * (2 * k + 4);
+    }
+    return sum;
+}
+
+static inline double special_trigamma(double x) {
+    if (x < 0.5) {
+        const double s = sin(SPECIAL_PI * x);
+        return -special_zeta(2, 1 - x) + SPECIAL_PI * SPECIAL_PI / (s * s);
+    }
+    return special_zeta(2, x);
+}
+
+static inline double special_polygamma(double n, double x) {
+    if (n == 0) return special_digamma(x);
+    if (n == 1) return special_trigamma(x);
+    return (fmod(n, 2) != 0 ? 1 : -1) * tgamma(n + 1) * special_zeta(n + 1, x);
+}
+
+// x^a e^-x / Gamma(a + 1), without cancelling where a and x are large and close.
+static inline double special_gamma_prefix(double a, double x) {
+    if (a < 20) return exp(a * log(x) - x - lgamma(a + 1));
+    const double t = (x - a) / a, inverse = 1 / (a * a);
+    const double stirling = (1.0 / 12 - inverse * (1.0 / 360 - inverse * (1.0 / 1260 - inverse / 1680))) / a;
+    const double exponent = fabs(t) < 0.4 ? a * (log1p(t) - t) : a * log(x / a) + a - x;
+    return exp(exponent - stirling) / sqrt(2 * SPECIAL_PI * a);
+}
+
+// The series of the lower function, and the continued fraction of the upper one (Lentz).
+static inline double special_gamma_series(double a, double x) {
+    double term = 1, sum = 1;
+    for (int k = 1; k < 100000; k++) {
+        term *= x / (a + k);
+        sum += term;
+        if (term < 1e-17 * sum) break;
+    }
+    return sum * special_gamma_prefix(a, x);
+}
+static inline double special_gamma_fraction(double a, double x) {
+    double b = x + 1 - a, c = 1e300, d = 1 / b, h = d;
+    for (int k = 1; k < 100000; k++) {
+        const double an = -k * (k - a);
+        b += 2;
+        d = an * d + b;
+        if (fabs(d) < 1e-300) d = 1e-300;
+        c = b + an / c;
+        if (fabs(c) < 1e-300) c = 1e-300;
+        d = 1 / d;
+        const double delta = d * c;
+        h *= delta;
+        if (fabs(delta - 1) < 1e-16) break;
+    }
+    return h * a * special_gamma_prefix(a, x);
+}
+
+// Regularised incomplete gamma functions P and Q.
+static inline double special_gammainc(double a, double x) {
+    if (x < 0 || a < 0 || x != x || a != a) return SPECIAL_NAN;
+    if (a == 0) return x > 0 ? 1 : SPECIAL_NAN;
+    if (x == 0) return 0;
+    if (isinf(a)) return isinf(x) ? SPECIAL_NAN : 0;
+    if (isinf(x)) return 1;
+    return x < a + 1 ? special_gamma_series(a, x) : 1 - special_gamma_fraction(a, x);
+}
+static inline double special_gammaincc(double a, double x) {
+    if (x < 0 || a < 0 || x != x || a != a) return SPECIAL_NAN;
+    if (a == 0) return x > 0 ? 0 : SPECIAL_NAN;
+    if (x == 0) return 1;
+    if (isinf(a)) return isinf(x) ? SPECIAL_NAN : 1;
+    if (isinf(x)) return 0;
+    return x < a + 1 ? 1 - special_gamma_series(a, x) : special_gamma_fraction(a, x);
+}
+
+// --------------------------------------------------------------------------------------------------------- normal, error
+// e^(x^2) erfc(x)
+static inline double special_erfcx(double x) {
+    if (x != x) return x;
+    if (x < 10) {
+        if (x < -26.7) return SPECIAL_INF;
+        const double high = floor(x * 65536) / 65536, low = (x - high) * (x + high);  // x^2 in two parts
+        return exp(high * high) * exp(low) * erfc(x);
+    }
+    if (x > 1e8) return 0.56418958354775628695 / x;
+    const double step = -0.5 / (x * x);
+    double term = 1, sum = 1;
+    for (int k = 1; k < 20; k++) {
+        term *= step * (2 * k - 1);
+        sum += term;
+        if (fabs(term) < 1e-17) break;
+    }
+    return 0.56418958354775628695 / x * sum;
+}
+
+static inline double special_ndtr(double x) { return 0.5 * erfc(-x * 0.70710678118654752440); }
+static inline double special_log_ndtr(double x) {
+    const double t = x * 0.70710678118654752440;
+    if (x < -1) return log(special_erfcx(-t) / 2) - t * t;
+    return log1p(-erfc(t) / 2);
+}
+
+// The inverse of ndtr: a start from the tail expansion, then Halley's steps (each triples the digits).
+static inline double special_ndtri(double p) {
+    if (p != p || p < 0 || p > 1) return SPECIAL_NAN;
+    if (p == 0) return -SPECIAL_INF;
+    if (p == 1) return SPECIAL_INF;
+    if (p > 0.5) {
+        const double q = 1 - p;  // exact
+        return q == 0.5 ? 0 : -special_ndtri(q);
+    }
+    double x;
+    if (p > 0.1) {
+        const double r = p - 0.5;
+        x = r * 2.50662827463100050242 * (1 + r * r * 1.047197551196598);
+    } else {
+        const double t = sqrt(-2 * log(p));
+        x = -(t - (2.30753 + 0.27061 * t) / (1 + t * (0.99229 + 0.04481 * t)));
+    }
+    for (int i = 0; i < 4; i++) {  // in units of the density: works in the far tail, too
+        const double ratio = special_erfcx(-x * 0.70710678118654752440) * 1.25331413731550025121;  // ndtr / density
+        const double scaled = p * exp(0.5 * x * x) * 2.50662827463100050242;                       // p / density
+        const double u = ratio - scaled;
+        const double next = x - u / (1 + 0.5 * x * u);
+        if (fabs(next - x) <= 1e-16 * fabs(x)) return next;
+        x = next;
+    }
+    return x;
+}
+
+static inline double special_erfinv(double y) {
+    if (y != y || y < -1 || y > 1) return SPECIAL_NAN;
+    if (fabs(y) == 1) return copysign(SPECIAL_INF, y);
+    if (fabs(y) > 0.9) return copysign(special_ndtri((1 - fabs(y)) / 2) * -0.70710678118654752440, y);
+    double x = y * 0.88622692545275801365 * (1 + y * y * 0.26179938779914943654);
+    for (int i = 0; i < 5; i++) {
+        const double u = (erf(x) - y) * 0.88622692545275801365 * exp(x * x), step = u / (1 + x * u);
+        x -= step;
+        if (fabs(step) <= 1e-16 * fabs(x)) break;
+    }
+    return x;
+}
+
+static inline double special_entr(double x) {
+    if (x != x) return x;
+    return x > 0 ? -x * log(x) : x == 0 ? 0 : -SPECIAL_INF;
+}
+
+// -------------------------------------------------------------------------------------------------------------- Bessel
+// e^-|x| I_n(x), n = 0 or 1: the power series (all terms positive), far out the asymptotic one.
+static inline double special_ie(int n, double x) {
+    const double size = fabs(x), sign = n && x < 0 ? -1 : 1;
+    if (x != x) return x;
+    if (isinf(x)) return 0;
+    if (size < 30) {
+        const double quarter = size * size / 4;
+        double term = n ? size / 2 : 1, sum = term;
+        for (int k = 1; k < 200; k++) {
+            term *= quarter / ((double)k * (k + n));
+            sum += term;
+            if (term < 1e-17 * sum) break;
+        }
+        return sign * sum * exp(-size);
+    }
+    const double mu = 4.0 * n * n;
+    double term = 1, sum = 1;
+    for (int k = 1; k < 40; k++) {
+        const double odd = 2 * k - 1;
+        const double next = -term * (mu - odd * odd) / (k * 8 * size);
+        if (fabs(next) < 1e-17 * fabs(sum)) break;
+        term = next;
+        sum += term;
+    }
+    return sign * sum / sqrt(2 * SPECIAL_PI * size);
+}
+static inline double special_i0e(double x) { return special_ie(0, x); }
+static inline double special_i1e(double x) { return special_ie(1, x); }
+static inline double special_i(int n, double x) {
+    const double scaled = special_ie(n, x);
+    if (isinf(x)) return n && x < 0 ? -SPECIAL_INF : SPECIAL_INF;
+    return fabs(x) < 700 ? scaled * exp(fabs(x)) : scaled * exp(fabs(x) / 2) * exp(fabs(x) / 2);
+}
+static inline double special_i0(double x) { return special_i(0, x); }
+static inline double special_i1(double x) { return special_i(1, x); }
+
+// e^x K_nu(x) = integral over t > 0 of e^(-x (cosh t - 1)) cosh(nu t), x > 0.
+static inline double special_ke_integral(double nu, double x) {
+    const double end = acosh(1 + 750 / x), step = end / (x < 1e-3 ? 512 : 256);
+    double sum = 0.5;
+    for (double t = step; t <= end; t += step) {
+        const double half = sinh(t / 2), term = exp(-2 * x * half * half) * cosh(nu * t);
+        sum += term;
+        if (term < 1e-18 * sum) break;
+    }
+    return sum * step;
+}
+// e^x K_n(x), n = 0 or 1. Small x: by I_n and a series with a logarithm.
+static inline double special_ke(int n, double x) {
+    if (x != x || x < 0) return SPECIAL_NAN;
+    if (x == 0) return SPECIAL_INF;
+    if (isinf(x)) return 0;
+    if (x > 1) return special_ke_integral(n, x);
+    const double quarter = x * x / 4, log_half = log(x / 2) + 0.57721566490153286061;
+    double term = n ? x / 2 : 1, harmonic = 0, sum = 0, i = 0;  // terms of I_n
+    for (int k = 0; k < 20; k++) {
+        if (k) {
+            term *= quarter / ((double)k * (k + n));
+            harmonic += 1.0 / k;
+        }
+        i += term;
+        sum += n ? term * (harmonic + (harmonic + 1.0 / (k + 1))) / 2 : term * harmonic;
+    }
+    const double value = n ? 1 / x + log_half * i - sum : sum - log_half * i;
+    return value * exp(x);
+}
+static inline double special_k0e(double x) { return special_ke(0, x); }
+static inline double special_k1e(double x) { return special_ke(1, x); }
+static inline double special_k0(double x) { return special_ke(0, x) * exp(-x); }
+static inline double special_k1(double x) { return special_ke(1, x) * exp(-x); }
+
+static inline double special_j0(double x) { return isinf(x) ? 0 : j0(x); }
+static inline double special_j1(double x) { return isinf(x) ? 0 : j1(x); }
+static inline double special_y0(double x) { return x < 0 ? SPECIAL_NAN : x == 0 ? -SPECIAL_INF : isinf(x) ? 0 : y0(x); }
+static inline double special_y1(double x) { return x < 0 ? SPECIAL_NAN : x == 0 ? -SPECIAL_INF : isinf(x) ? 0 : y1(x); }
+
+static inline double special_spherical_j0(double x) {
+    if (isinf(x)) return 0;
+    if (fabs(x) < 0.5) {
+        const double s = x * x;
+        return 1 - s / 6 * (1 - s / 20 * (1 - s / 42 * (1 - s / 72 * (1 - s / 110 * (1 - s / 156)))));
+    }
+    return sin(x) / x;
+}
+
+// Ai. |x| <= 4: the two power series; right of that sqrt(x/3)/pi K_1/3; left of that the asymptotic sums (1e-12).
+static inline double special_airy(double x) {
+    if (x != x || isinf(x)) return SPECIAL_NAN;
+    if (x > 103.892) return 0;
+    if (x > 1) {
+        const double z = 2.0 / 3 * x * sqrt(x);
+        return sqrt(x / 3) / SPECIAL_PI * special_ke_integral(1.0 / 3, z) * exp(-z);
+    }
+    if (x > -7) {
+        const double cube = x * x * x;
+        double f = 1, g = x, term_f = 1, term_g = x;
+        for (int k = 1; k < 100; k++) {
+            term_f *= cube / ((3.0 * k - 1) * (3.0 * k));
+            term_g *= cube / ((3.0 * k) * (3.0 * k + 1));
+            f += term_f;
+            g += term_g;
+            if (fabs(term_f) < 1e-18 && fabs(term_g) < 1e-18) break;
+        }
+        return 0.355028053887817239260 * f - 0.258819403792806798405 * g;
+    }
+    const double z = 2.0 / 3 * -x * sqrt(-x);
+    double term = 1, even = 1, odd = 0;  // u_k / z^k with alternating signs
+    for (int k = 1; k < 30; k++) {
+        const double next = term * (6.0 * k - 5) * (6.0 * k - 3) * (6.0 * k - 1) / (216.0 * k * (2 * k - 1)) / z;
+        if (next > term || next < 1e-17) break;
+        term = next;
+        const double sign = k / 2 % 2 ? -1 : 1;
+        if (k % 2) odd += sign * term;
+        else even += sign * term;
+    }
+    const double angle = z - SPECIAL_PI / 4;
+    return (cos(angle) * even + sin(angle) * odd) / (sqrt(SPECIAL_PI) * pow(-x, 0.25));
+}
+
+// --------------------------------------------------------------------------------------------------------- polynomials
+// By three-term recurrence; degree below 0 gives 0.
+static inline double special_chebyshev(double x, int64_t n, int kind) {  // kind 0 to 3: T, U, V, W
+    if (n < 0) return 0;
+    if (kind == 0) {
+        if (fabs(x) == 1) return x > 0 || n % 2 == 0 ? 1 : -1;
+        if (n > 6 && fabs(x) < 1) return cos((double)n * acos(x));
+    } else if (kind == 1) {
+        if (fabs(x) == 1) return x > 0 || n % 2 == 0 ? (double)n + 1 : -((double)n + 1);
+        if (n > 8 && fabs(x) < 1) {
+            const double t = acos(x);
+            return sin(t) != 0 ? sin(((double)n + 1) * t) / sin(t) : ((double)n + 1) * cos(((double)n + 1) * t) / x;
+        }
+    } else if (kind == 2) {
+        if (fabs(x) == 1) return x > 0 ? 1 : (n % 2 == 0 ? 1 : -1) * (2 * (double)n + 1);
+        if (n > 8 && fabs(x) < 1) {
+            const double t = acos(x);
+            return sin(t / 2) != 1 ? cos(((double)n + 0.5) * t) / cos(t / 2) : n % 2 == 0 ? 2 * (double)n + 1 : -(2 * (double)n + 1);
+        }
+    } else {
+        if (fabs(x) == 1) return x > 0 ? 2 * (double)n + 1 : n % 2 == 0 ? 1 : -1;
+        if (n > 8 && fabs(x) < 1) {
+            const double t = acos(x);
+            return cos(t / 2) != 1 ? sin(((double)n + 0.5) * t) / sin(t / 2) : x > 0 ? 2 * (double)n + 1 : n % 2 == 0 ? 1 : -1;
+        }
+    }
+    const double first[] = {x, 2 * x, 2 * x - 1, 2 * x + 1};
+    double before = 1, now = first[kind];
+    if (n == 0) return 1;
+    for (int64_t k = 2; k <= n && now == now; k++) {
+        const double next = 2 * x * now - before;
+        before = now;
+        now = next;
+    }
+    return now;
+}
+static inline double special_hermite(double x, int64_t n, bool physicist) {
+    if (n < 0) return 0;
+    const double factor = physicist ? 2 : 1;
+    double before = 1, now = factor * x;
+    if (n == 0) return 1;
+    for (int64_t k = 2; k <= n && now == now; k++) {
+        const double next = factor * (x * now - (double)(k - 1) * before);
+        before = now;
+        now = next;
+    }
+    return now;
+}
+static inline double special_laguerre(double x, int64_t n) {
+    if (n < 0) return 0;
+    if (x == 0 || n == 0) return 1;
+    double before = 1, now = 1 - x;
+    for (int64_t k = 1; k < n && now == now; k++) {
+        const double next = ((2 * (double)k + 1 - x) * now - (double)k * before) / ((double)k + 1);
+        before = now;
+        now = next;
+    }
+    return now;
+}
+static inline double special_legendre(double x, int64_t n) {
+    if (n < 0) return 0;
+    if (fabs(x) == 1) return x > 0 || n % 2 == 0 ? 1 : -1;
+    if (n == 0) return 1;
+    double before = 1, now = x;
+    for (int64_t k = 1; k < n && now == now; k++) {
+        const double next = ((2 * (double)k + 1) * x * now - (double)k * before) / ((double)k + 1);
+        before = now;
+        now = next;
+    }
+    return now;
+}
+
+#endif
