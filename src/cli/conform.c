@@ -207,5 +207,6 @@ int main(int argc, char **argv) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     const bool ok = o.in_process ? run_here(&o, r, p) : run_children(&o, r, p);
     const int status = report_finish(r);
+    if (o.only_text) regfree(&o.only);
     return status || ok ? status : 2;
 }

@@ -19,10 +19,11 @@ extern const nbx_dtype_row nbx_dtype_rows[NBX_DTYPE_COUNT];
 
 static inline nbx_category nbx_dtype_category(nbx_dtype d) { return (nbx_category)nbx_dtype_rows[d].category; }
 static inline size_t nbx_dtype_size(nbx_dtype d) { return nbx_dtype_rows[d].bytes; }
-static inline bool nbx_dtype_is_float(nbx_dtype d) { return nbx_dtype_rows[d].category == NBX_CATEGORY_FLOAT; }
-static inline bool nbx_dtype_is_complex(nbx_dtype d) { return nbx_dtype_rows[d].category == NBX_CATEGORY_COMPLEX; }
+// None of these holds for NBX_DTYPE_NONE, which nbx_promote gives where there is no answer.
+static inline bool nbx_dtype_is_float(nbx_dtype d) { return d >= 0 && nbx_dtype_rows[d].category == NBX_CATEGORY_FLOAT; }
+static inline bool nbx_dtype_is_complex(nbx_dtype d) { return d >= 0 && nbx_dtype_rows[d].category == NBX_CATEGORY_COMPLEX; }
 static inline bool nbx_dtype_is_integral(nbx_dtype d, bool with_bool) {
-    return nbx_dtype_rows[d].category == NBX_CATEGORY_INTEGER || (with_bool && d == NBX_BOOL);
+    return d >= 0 && (nbx_dtype_rows[d].category == NBX_CATEGORY_INTEGER || (with_bool && d == NBX_BOOL));
 }
 static inline bool nbx_dtype_is_float8(nbx_dtype d) { return d == NBX_FLOAT8_E4M3FN || d == NBX_FLOAT8_E5M2; }
 static inline bool nbx_dtype_is_signed(nbx_dtype d) {

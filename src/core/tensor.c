@@ -39,6 +39,10 @@ static void derive(nbx_tensor *t) {
 
 static bool describe(nbx_context *ctx, nbx_tensor *t, nbx_dtype dtype, int rank, const int64_t *shape,
                      const int64_t *stride, int64_t offset) {
+    if (dtype < 0 || dtype >= NBX_DTYPE_COUNT) {
+        nbx_fail(ctx, NBX_ERROR_DTYPE, "there is no dtype for the result of these dtypes");
+        return false;
+    }
     for (int d = 0; d < rank; d++)
         if (shape[d] < 0) {
             char text[NBX_SHAPE_TEXT];
@@ -58,9 +62,9 @@ static bool describe(nbx_context *ctx, nbx_tensor *t, nbx_dtype dtype, int rank,
     t->rank = (int16_t)rank;
     t->numel = numel;
     t->offset = offset;
-    memmove(t->shape, shape, sizeof *shape * (size_t)rank);
-    if (stride) memmove(t->stride, stride, sizeof *stride * (size_t)rank);
-    else nbx_strides_contiguous(rank, shape, t->stride);
+    if (rank > 0) memmove(t->shape, shape, sizeof *shape * (size_t)rank);  // of a 0-dim one, shape may be NULL
+    if (stride && rank > 0) memmove(t->stride, stride, sizeof *stride * (size_t)rank);
+    else if (!stride) nbx_strides_contiguous(rank, shape, t->stride);
     derive(t);
     return true;
 }

@@ -375,11 +375,32 @@ static nbx_status hand_list_over(nbx_op_call *c, nbx_value *result) {
     return failed ? ctx->status : NBX_OK;
 }
 
-static nbx_status hand_lists_of_numbers_over(nbx_op_call *c, nbx_value *v) {
+static bool is_number_list(const nbx_value *v) { return v->kind == NBX_KIND_INTS || v->kind == NBX_KIND_FLOATS; }
+
+// Lists of numbers lie in the scope of the call, or in an argument; these copies outlast both, until free_number_lists.
+static nbx_status keep_number_lists(nbx_op_call *c) {
+    nbx_status status = NBX_OK;
+    for (int k = 0; k < c->out_count; k++) {
+        if (c->list || !is_number_list(&c->out[k])) continue;
+        const size_t bytes = 8 * (size_t)c->out[k].count;
+        void *copy = nbx_alloc(bytes);
+        if (!copy) status = nbx_fail_memory(c->ctx, bytes, "list of results");
+        else if (bytes) memcpy(copy, c->out[k].as.ints, bytes);
+        c->out[k].as.ints = copy;
+    }
+    return status;
+}
+
+static void free_number_lists(nbx_op_call *c) {
+    for (int k = 0; !c->list && k < c->out_count; k++)
+        if (is_number_list(&c->out[k])) nbx_free((void *)(uintptr_t)c->out[k].as.ints);
+}
+
+static nbx_status hand_number_list_over(nbx_op_call *c, nbx_value *v) {
     const size_t bytes = 8 * (size_t)v->count;
     void *list = nbx_scope_alloc(c->ctx, bytes);
     if (!list) return c->ctx->status;
-    memcpy(list, v->as.ints, bytes);
+    if (bytes) memcpy(list, v->as.ints, bytes);
     v->as.ints = list;
     return NBX_OK;
 }
@@ -397,7 +418,7 @@ static nbx_status hand_over(nbx_op_call *c, nbx_value *results, int capacity, in
     for (int k = 0; k < c->out_count; k++) {
         results[k] = c->out[k];
         if (results[k].kind == NBX_KIND_TENSOR && !nbx_scope_own(c->ctx, (nbx_tensor *)results[k].as.tensor)) status = c->ctx->status;
-        if (results[k].kind == NBX_KIND_INTS || results[k].kind == NBX_KIND_FLOATS) status = hand_lists_of_numbers_over(c, &results[k]);
+        if (is_number_list(&results[k]) && hand_number_list_over(c, &results[k]) != NBX_OK) status = c->ctx->status;
     }
     return status;
 }
@@ -425,10 +446,13 @@ nbx_status nbx_dispatch(nbx_context *ctx, const nbx_operator *op, const nbx_valu
     }
     if (status == NBX_OK) status = run_row(&c, op, &t);
     ctx->depth--;
+    const bool lists_kept = status == NBX_OK;
+    if (lists_kept) status = keep_number_lists(&c);
     nbx_scope_close(ctx, scope, NULL);
     if (status == NBX_OK && op->form == NBX_FORM_OUT && schema->result_count == 0) drop_results(&c);  // the targets hold them
     else if (status == NBX_OK) status = hand_over(&c, results, capacity, count);
     else drop_results(&c);
+    if (lists_kept) free_number_lists(&c);
     nbx_free(c.list);
     nbx_free(c.state);
     return status;

@@ -57,20 +57,26 @@ static bool reads_directly(const nbx_conv *p) {
     return p->dtype == NBX_FLOAT32 && !p->transposed && p->in_stride[4] == 1 && p->in[2] >= 2 * CONV_MAX_LANES;
 }
 
+// a * b, or so much that no block fits: padding and dilation may be absurd.
+static int64_t times(int64_t a, int64_t b) {
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) || product > INT64_MAX / 4 ? INT64_MAX / 4 : product;
+}
+
 static void choose_block(const nbx_conv *p, conv_plan *plan, const int64_t *positions, const int64_t *halo) {
     const int64_t planes = at_least(plan->sub[0] * plan->sub[1] * plan->sub[2] * p->in_channels, 1);
     const int64_t floats = at_least(EXPANSION_FLOATS / planes, 1);
     int64_t slice = halo[0] + 1;  // floats per channel, dim by dim from the outside
-    const int64_t row = at_least(floats / (slice * (halo[1] + 1)), 1);
+    const int64_t row = at_least(floats / times(slice, halo[1] + 1), 1);
     plan->block[2] = at_most(positions[2], at_least(at_most(row - halo[2], 256), CONV_MAX_LANES));
-    slice *= plan->block[2] + halo[2];
+    slice = times(slice, plan->block[2] + halo[2]);
     plan->block[1] = at_most(positions[1], at_least(floats / slice - halo[1], 1));
     plan->block[0] = 1;
     plan->direct = reads_directly(p);
     if (plan->direct) {
         plan->block[1] = 1;
     } else if (plan->block[1] == positions[1] && plan->block[2] == positions[2]) {
-        slice = (plan->block[2] + halo[2]) * (plan->block[1] + halo[1]);
+        slice = times(plan->block[2] + halo[2], plan->block[1] + halo[1]);
         plan->block[0] = at_most(positions[0], at_least(floats / slice - halo[0], 1));
     }
     plan->channel = plan->sub[0] * plan->sub[1] * plan->sub[2];

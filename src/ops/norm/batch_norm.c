@@ -30,8 +30,8 @@ static const form cudnn_form =              {1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, -1
 static nbx_status check_parameters(nbx_op_call *c, const form *f, const nbx_tensor *x, const nbx_tensor **parameters, bool training) {
     const int8_t numbers[4] = {f->weight, f->bias, f->running_mean, f->running_var};
     for (int i = 0; i < 4; i++) parameters[i] = numbers[i] < 0 ? NULL : arg_tensor(c, numbers[i]);
-    if (x->numel == 0 && (f->empty_too || !training)) return NBX_OK;
-    if (x->numel == 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expected at least one element");
+    if (x->numel == 0 && training && !f->empty_too) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expected at least one element");
+    if (x->numel == 0 && f->new_mean < 0) return NBX_OK;  // the functional form hands its statistics on
     if (x->rank < 2) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expected at least 2 dims, found %d", x->rank);
     for (int i = 0; i < 4; i++) {
         if (parameters[i] && (parameters[i]->numel != x->shape[1] || parameters[i]->rank != 1))

@@ -101,7 +101,7 @@ nbx_status nbx_geometry_diagonal(nbx_op_call *c, nbx_geometry *g, int64_t offset
     if (offset >= 0)
         size = offset >= columns ? 0 : rows < columns - offset ? rows : columns - offset;
     else
-        size = -offset >= rows ? 0 : rows + offset < columns ? rows + offset : columns;
+        size = offset <= -rows ? 0 : rows + offset < columns ? rows + offset : columns;
     const int64_t stride = g->stride[a] + g->stride[b];
     if (size > 0) g->offset += offset >= 0 ? offset * g->stride[b] : -offset * g->stride[a];
     nbx_geometry_remove(g, a > b ? a : b);

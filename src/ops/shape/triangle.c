@@ -65,7 +65,8 @@ static void span(bool upper, int64_t row, int64_t columns, int64_t offset, int64
 
 // Elements of rows x columns on and below the diagonal `offset`: a staircase of k more each row, then full rows.
 static __int128 count_lower(int64_t rows, int64_t columns, int64_t offset) {
-    const __int128 first = clamp(-offset, 0, rows), full = clamp(columns - offset - 1, (int64_t)first, rows);
+    const __int128 first = clamp(-offset, 0, rows), beyond = (__int128)columns - offset - 1;
+    const __int128 full = beyond < first ? first : beyond > rows ? (__int128)rows : beyond;
     const __int128 steps = full - first, height = first + offset + 1;
     return steps * height + steps * (steps - 1) / 2 + (rows - full) * columns;
 }
@@ -111,6 +112,7 @@ static nbx_status diag_embed(nbx_op_call *c) {
     if (self->rank == 0 || rank > NBX_MAX_RANK) return nbx_call_fail(c, NBX_ERROR_SHAPE, "takes a tensor of at least 1 dim");
     if (nbx_call_dim(c, arg_int(c, 2), rank, &a) != NBX_OK || nbx_call_dim(c, arg_int(c, 3), rank, &b) != NBX_OK) return c->ctx->status;
     if (a == b) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "dims %lld and %lld are the same", (long long)arg_int(c, 2), (long long)arg_int(c, 3));
+    if (offset < -INT64_MAX / 2 || offset > INT64_MAX / 2) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "offset %lld is too large", (long long)offset);
     const int64_t size = self->shape[self->rank - 1] + (offset < 0 ? -offset : offset);
     int64_t shape[NBX_MAX_RANK];
     for (int d = 0, from = 0; d < rank; d++) shape[d] = d == a || d == b ? size : self->shape[from++];

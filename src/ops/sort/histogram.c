@@ -83,8 +83,9 @@ static nbx_status histogram_infer(nbx_op_call *c) {
         return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "weight must have self's shape and dtype");
     if (edges != NULL && (edges->rank != 1 || edges->dtype != self->dtype || edges->numel < 1))
         return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "the edges must be a vector of self's dtype");
-    const int64_t bins = edges ? edges->numel - 1 : arg_int(c, BINS), count = bins + 1;
-    if (edges == NULL && bins <= 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "%lld bins", (long long)bins);
+    const int64_t bins = edges ? edges->numel - 1 : arg_int(c, BINS);
+    if (edges == NULL && (bins <= 0 || bins == INT64_MAX)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "%lld bins", (long long)bins);
+    const int64_t count = bins + 1;
     if (edges == NULL && !arg_is_none(c, RANGE)) {
         const nbx_value *range = &c->args[RANGE];
         if (range->count != 2 || !isfinite(range->as.floats[0]) || !isfinite(range->as.floats[1]) || range->as.floats[0] > range->as.floats[1])
