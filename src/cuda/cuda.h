@@ -27,8 +27,9 @@ void nbx_cuda_register(nbx_cuda_row *row);
 
 #define NBX_CUDA_JOIN_(a, b) a##b
 #define NBX_CUDA_JOIN(a, b) NBX_CUDA_JOIN_(a, b)
-#define NBX_CUDA_KERNEL(NAME, FUNCTION)                                                                                \
-    static nbx_cuda_row NBX_CUDA_JOIN(row_, __LINE__) = {NAME, FUNCTION, NULL};                                        \
+// FUNCTION may be a template with several arguments.
+#define NBX_CUDA_KERNEL(NAME, ...)                                                                                \
+    static nbx_cuda_row NBX_CUDA_JOIN(row_, __LINE__) = {NAME, __VA_ARGS__, NULL};                                        \
     __attribute__((constructor)) static void NBX_CUDA_JOIN(register_, __LINE__)(void) {                                \
         nbx_cuda_register(&NBX_CUDA_JOIN(row_, __LINE__));                                                             \
     }
@@ -71,6 +72,32 @@ static __device__ __forceinline__ void raise_fault(nbx_fault_slot *slot, int op,
 // Streams and memory, used by backend.cu.
 nbx_status nbx_cuda_alloc(nbx_context *ctx, nbx_storage *storage);
 void nbx_cuda_forget_stream(int index, cudaStream_t stream);  // a stream ends: its cached blocks go back to the driver
+
+// Copies, broadcast and cast, between tensors of the call's device; fills a call's result with one element (copy_cuda.cu).
+nbx_status nbx_cuda_copy(nbx_op_call *c, const nbx_tensor *to, const nbx_tensor *from);
+nbx_status nbx_cuda_fill(nbx_op_call *c, const nbx_value *number, const nbx_tensor *value);
+
+// A descriptor of device memory for a plan: neither owned nor kept.
+struct device_view {
+    nbx_storage storage;
+    int64_t shape[NBX_MAX_RANK], stride[NBX_MAX_RANK];
+    alignas(nbx_tensor) char memory[sizeof(nbx_tensor)];
+};
+static inline const nbx_tensor *view_of(device_view *v, void *data, nbx_dtype dtype, int rank) {  // shape and stride are set
+    v->storage.data = data;
+    v->storage.device.type = NBX_CUDA;
+    nbx_tensor *t = (nbx_tensor *)v->memory;
+    t->storage = &v->storage;
+    t->dtype = (uint8_t)dtype;
+    t->wrapped = t->contiguous = t->dense = false;
+    t->rank = (int16_t)rank;
+    t->offset = 0;
+    t->shape = v->shape;
+    t->stride = v->stride;
+    t->numel = 1;
+    for (int d = 0; d < rank; d++) t->numel *= v->shape[d];
+    return t;
+}
 
 // An absent element of a Tensor?[] argument, or an absent optional.
 extern "C" bool nbx_tensor_absent(const nbx_tensor *t);

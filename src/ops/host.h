@@ -11,8 +11,14 @@ extern "C" {
 
 // What families describe for the kernels of both devices.
 #include "ops/copy/copy.h"
+#include "ops/attention/attention.h"
+#include "ops/conv/conv.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/index/rows.h"
 #include "ops/matmul/product.h"
+#include "ops/pool/pooling.h"
+#include "ops/reduce/lines.h"
+#include "ops/reduce/reduce.h"
 
 #define NBX_HOST_ABI 1
 

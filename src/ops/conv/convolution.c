@@ -113,7 +113,10 @@ static nbx_status infer(nbx_op_call *c) {
     if (!out_new(c, 0, (nbx_dtype)x->dtype, x->rank, shape, strides)) return c->ctx->status;
     nbx_conv p;
     nbx_conv_of(c, &p);
-    c->scratch_bytes = nbx_conv_scratch(&p, c->ctx->threads);
+    // A GPU packs the filters, and lays out the input channels last.
+    const size_t size = nbx_dtype_size((nbx_dtype)x->dtype), phases = transposed ? (size_t)(p.stride[0] * p.stride[1] * p.stride[2]) : 1;
+    c->scratch_bytes = c->device.type == NBX_CPU ? nbx_conv_scratch(&p, c->ctx->threads)
+                                                 : (size_t)(w->numel + x->numel) * size + 256 * (phases + 2);
     return NBX_OK;
 }
 

@@ -138,7 +138,7 @@ static bool same_dense_layout(const nbx_tensor *a, const nbx_tensor *b) {
     return true;
 }
 
-static nbx_status copy_on_device(nbx_op_call *c, const nbx_tensor *to, const nbx_tensor *from) {
+nbx_status nbx_cuda_copy(nbx_op_call *c, const nbx_tensor *to, const nbx_tensor *from) {
     const nbx_tensor *tensors[2] = {to, from};
     cudaStream_t stream = stream_of(c);
     tile_plan tiles;
@@ -163,7 +163,7 @@ static nbx_status copy_any(nbx_op_call *c, const nbx_tensor *from) {
     const nbx_tensor *to = out_get(c, 0);
     if (to == from) return NBX_OK;
     const nbx_device a = to->storage->device, b = from->storage->device;
-    if (a.type == NBX_CUDA && b.type == NBX_CUDA && a.index == b.index) return copy_on_device(c, to, from);
+    if (a.type == NBX_CUDA && b.type == NBX_CUDA && a.index == b.index) return nbx_cuda_copy(c, to, from);
     return nbx_copy_tensor(c->ctx, to, from);
 }
 

@@ -58,13 +58,10 @@ static __device__ __forceinline__ float ewc_fp8(uint8_t x, bool e5m2) {
     return __half2float(__half(__nv_cvt_fp8_to_halfraw(x, e5m2 ? __NV_E5M2 : __NV_E4M3)));
 }
 
-template <typename C> static __device__ __forceinline__ C ewc_load(int dtype, const void *at) {
+// The rarer dtypes are a call, so that kernels stay small: ptxas took minutes for what was inlined everywhere.
+template <typename C> static __device__ __noinline__ C ewc_load_rare(int dtype, const void *at) {
     switch (dtype) {
-    case NBX_FLOAT32: return ewc_from<C, float>::get(*(const float *)at);
-    case NBX_BFLOAT16: return ewc_from<C, float>::get(ewc_bf16_bits(*(const uint16_t *)at));
-    case NBX_FLOAT16: return ewc_from<C, float>::get(ewc_half_bits(*(const uint16_t *)at));
     case NBX_FLOAT64: return ewc_from<C, double>::get(*(const double *)at);
-    case NBX_INT64: return ewc_from<C, int64_t>::get(*(const int64_t *)at);
     case NBX_UINT64: return ewc_from<C, uint64_t>::get(*(const uint64_t *)at);
     case NBX_INT32: return ewc_from<C, int32_t>::get(*(const int32_t *)at);
     case NBX_UINT32: return ewc_from<C, uint32_t>::get(*(const uint32_t *)at);
@@ -77,6 +74,16 @@ template <typename C> static __device__ __forceinline__ C ewc_load(int dtype, co
     case NBX_COMPLEX128: return ewc_of_complex<C>(((const double *)at)[0], ((const double *)at)[1]);
     case NBX_FLOAT8_E4M3FN: return ewc_from<C, float>::get(ewc_fp8(*(const uint8_t *)at, false));
     default: return ewc_from<C, float>::get(ewc_fp8(*(const uint8_t *)at, true));
+    }
+}
+
+template <typename C> static __device__ __forceinline__ C ewc_load(int dtype, const void *at) {
+    switch (dtype) {
+    case NBX_FLOAT32: return ewc_from<C, float>::get(*(const float *)at);
+    case NBX_BFLOAT16: return ewc_from<C, float>::get(ewc_bf16_bits(*(const uint16_t *)at));
+    case NBX_FLOAT16: return ewc_from<C, float>::get(ewc_half_bits(*(const uint16_t *)at));
+    case NBX_INT64: return ewc_from<C, int64_t>::get(*(const int64_t *)at);
+    default: return ewc_load_rare<C>(dtype, at);
     }
 }
 
@@ -104,13 +111,9 @@ static __device__ __forceinline__ uint8_t ewc_to_fp8(float x, bool e5m2) {
     return (uint8_t)__nv_cvt_float_to_fp8(x, __NV_NOSAT, e5m2 ? __NV_E5M2 : __NV_E4M3);
 }
 
-template <typename C> static __device__ __forceinline__ void ewc_store(int dtype, void *at, C x) {
+template <typename C> static __device__ __noinline__ void ewc_store_rare(int dtype, void *at, C x) {
     switch (dtype) {
-    case NBX_FLOAT32: *(float *)at = ewc_single(x); break;
-    case NBX_BFLOAT16: *(uint16_t *)at = ewc_to_bf16(x); break;
-    case NBX_FLOAT16: *(uint16_t *)at = ewc_to_half(x); break;
     case NBX_FLOAT64: *(double *)at = ewc_real(x); break;
-    case NBX_INT64: *(int64_t *)at = ewc_integer(x); break;
     case NBX_UINT64: *(uint64_t *)at = (uint64_t)ewc_integer(x); break;
     case NBX_INT32: *(int32_t *)at = (int32_t)ewc_integer(x); break;
     case NBX_UINT32: *(uint32_t *)at = (uint32_t)ewc_integer(x); break;
@@ -123,6 +126,16 @@ template <typename C> static __device__ __forceinline__ void ewc_store(int dtype
     case NBX_COMPLEX128: ((double *)at)[0] = ewc_real(x), ((double *)at)[1] = ewc_imaginary(x); break;
     case NBX_FLOAT8_E4M3FN: *(uint8_t *)at = ewc_to_fp8(ewc_single(x), false); break;
     default: *(uint8_t *)at = ewc_to_fp8(ewc_single(x), true); break;
+    }
+}
+
+template <typename C> static __device__ __forceinline__ void ewc_store(int dtype, void *at, C x) {
+    switch (dtype) {
+    case NBX_FLOAT32: *(float *)at = ewc_single(x); break;
+    case NBX_BFLOAT16: *(uint16_t *)at = ewc_to_bf16(x); break;
+    case NBX_FLOAT16: *(uint16_t *)at = ewc_to_half(x); break;
+    case NBX_INT64: *(int64_t *)at = ewc_integer(x); break;
+    default: ewc_store_rare<C>(dtype, at, x); break;
     }
 }
 
@@ -209,6 +222,7 @@ typedef struct ewc_plan {
     char *base[EW_OPERANDS];         // NULL: the number in value[]
     uint8_t dtype[EW_OPERANDS], mode[EW_OPERANDS];
     bool round_first[EW_OPERANDS];   // to the dtype of computing, float16 or bfloat16, before anything else
+    bool truth[EW_OPERANDS];         // computing in bool: what is not zero is 1
     uint8_t compute;
     int64_t step[EW_OPERANDS];       // bytes along the innermost dim
     ewc_divisor by_chunks, size[EWC_DIMS];
@@ -218,6 +232,7 @@ typedef struct ewc_plan {
     ew_params params;
 } ewc_plan;
 
+ewc_divisor ewc_divisor_of(int64_t size);
 // Fills the plan of a call of an elementwise row; *empty when there is nothing to do.
 nbx_status ewc_plan_make(nbx_op_call *c, int code, ewc_plan *plan, bool *empty);
 // The same for operands given one by one: `operands` tensors, outputs first.
@@ -254,6 +269,8 @@ template <typename C> static __device__ __forceinline__ C ewc_rounded(int comput
     return ewc_from<C, float>::get(ewc_half_bits(ewc_to_half(x)));
 }
 
+static __device__ __noinline__ int64_t ewc_truth_at(int dtype, const void *at) { return ewc_truth(ewc_load<cdouble>(dtype, at)); }
+
 template <typename C> static __device__ __forceinline__ void ewc_read(const ewc_plan &p, int k, int64_t offset, int count, C (&x)[EWC_LANES]) {
     const int dtype = p.dtype[k];
     if (!p.base[k]) {
@@ -263,6 +280,11 @@ template <typename C> static __device__ __forceinline__ void ewc_read(const ewc_
         return;
     }
     const char *at = p.base[k] + offset;
+    if (ewc_class<C>::integral && p.truth[k]) {
+#pragma unroll
+        for (int i = 0; i < EWC_LANES; i++) x[i] = ewc_from<C, int64_t>::get(ewc_truth_at(dtype, at + (i < count ? i : 0) * (p.mode[k] == EWC_SPLAT ? 0 : p.step[k])));
+        return;
+    }
     if (p.mode[k] == EWC_SPLAT) {
         const C v = ewc_load<C>(dtype, at);
 #pragma unroll

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static ewc_divisor divisor(int64_t size) {
+ewc_divisor ewc_divisor_of(int64_t size) {
     ewc_divisor d = {(uint32_t)size, 0, 0};
     if (size <= 1) return d;  // multiplier 0: the quotient is n >> 0
     uint32_t shift = 0;
@@ -44,9 +44,9 @@ nbx_status ewc_plan_operands(nbx_op_call *c, int outs, int operands, const nbx_t
     for (int d = 1; d < rank; d++) p->items *= it.dim[d].size;
     p->wide = p->items >= ((int64_t)1 << 31);
     if (p->items > (int64_t)EWC_THREADS * 0x7fffffff) return nbx_call_fail(c, NBX_ERROR_SHAPE, "too many elements for one launch");
-    p->by_chunks = divisor(p->chunks);
+    p->by_chunks = ewc_divisor_of(p->chunks);
     for (int d = 1; d < rank; d++) {
-        p->size[d - 1] = divisor(it.dim[d].size);
+        p->size[d - 1] = ewc_divisor_of(it.dim[d].size);
         for (int k = 0; k < operands; k++) p->stride[k][d - 1] = it.dim[d].stride[k];
     }
     for (int k = 0; k < operands; k++) {
@@ -54,7 +54,7 @@ nbx_status ewc_plan_operands(nbx_op_call *c, int outs, int operands, const nbx_t
         p->base[k] = t ? (char *)nbx_data(t) : NULL;
         p->dtype[k] = t ? t->dtype : NBX_FLOAT64;
         p->step[k] = t ? it.dim[0].stride[k] : 0;
-        p->round_first[k] = false;
+        p->round_first[k] = p->truth[k] = false;
         const size_t size = nbx_dtype_size((nbx_dtype)p->dtype[k]);
         if (p->step[k] == 0 && p->inner > 1) p->mode[k] = EWC_SPLAT;
         else if ((p->step[k] == (int64_t)size || p->inner == 1) && aligned_for_vectors(p, k, size)) p->mode[k] = EWC_DENSE;
@@ -115,6 +115,7 @@ nbx_status ewc_plan_make(nbx_op_call *c, int code, ewc_plan *p, bool *empty) {
     p->compute = (uint8_t)types.compute;
     const bool half = types.compute == NBX_FLOAT16 || types.compute == NBX_BFLOAT16;
     for (int k = outs; k < operands; k++) {
+        p->truth[k] = tensors[k] && types.compute == NBX_BOOL && !nbx_dtype_is_integral((nbx_dtype)tensors[k]->dtype, true);
         if (numbers[k]) plan_number(p, row, k - outs, types.compute, numbers[k]);
         else p->round_first[k] = half && !(row->flags & EW_EXACT_NUMBERS) && p->dtype[k] != types.compute && row->in[k - outs] == EW_SAME;
     }

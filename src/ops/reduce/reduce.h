@@ -76,6 +76,8 @@ typedef struct reduce_plan {
 reduce_domain reduce_domain_of(nbx_dtype dtype);
 void reduce_plan_make(reduce_plan *plan, const reduce_job *job, int rank, const int64_t *shape, const int64_t *stride);
 size_t reduce_scratch_bytes(const reduce_plan *plan);
+// Into how many pieces a GPU cuts the reduced elements when results are few; each takes 32 bytes of scratch a result.
+int64_t reduce_device_pieces(const reduce_plan *plan);
 // Shape of the results; returns the rank.
 int reduce_shape(const nbx_tensor *x, uint64_t mask, bool keepdim, int64_t *shape);
 

@@ -99,6 +99,12 @@ size_t reduce_scratch_bytes(const reduce_plan *p) {
     return p->pieces > 1 ? (size_t)(p->pieces * p->kept_count) * 32 : 0;
 }
 
+int64_t reduce_device_pieces(const reduce_plan *p) {
+    const int64_t most = p->kept_count > 0 ? 1024 / p->kept_count : 1, possible = p->reduced_count / 4096;
+    const int64_t pieces = most < possible ? most : possible;
+    return pieces > 1 ? pieces : 1;
+}
+
 int reduce_shape(const nbx_tensor *x, uint64_t mask, bool keepdim, int64_t *shape) {
     int rank = 0;
     for (int d = 0; d < x->rank; d++) {
@@ -173,6 +179,6 @@ nbx_status reduce_describe(nbx_op_call *c, const nbx_tensor *x, reduce_job job, 
     if (!out_new(c, 0, dtype0, rank, shape, NULL)) return nbx_last_status(c->ctx);
     if (dtype1 != NBX_DTYPE_NONE && !out_new(c, 1, dtype1, rank, shape, NULL)) return nbx_last_status(c->ctx);
     reduce_plan_make(&plan, kept, x->rank, x->shape, x->stride);
-    c->scratch_bytes = reduce_scratch_bytes(&plan);
+    c->scratch_bytes = c->device.type == NBX_CPU ? reduce_scratch_bytes(&plan) : (size_t)(reduce_device_pieces(&plan) * plan.kept_count) * 32;
     return NBX_OK;
 }

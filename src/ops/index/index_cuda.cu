@@ -1,0 +1,494 @@
+// Rows chosen by index tensors, gather and scatter on CUDA.
+//   reads and plain writes   a thread per element, or per 16 bytes of a dense row
+//   writes that may meet     integers by atomics (any order gives the same); floats in the order of the index: a thread walks
+//                            the whole index for its element of a row, so results are the same from run to run
+// An index out of range writes the stream's fault slot and touches nothing.
+#include "ops/elementwise/engine.cuh"
+#include "ops/index/rows.h"
+
+#include <string.h>
+
+enum { ROW_DIMS = 8, ROW_INDICES = 8, ROW_THREADS = 256 };
+
+typedef struct dims_of {
+    int rank;
+    int64_t count, shape[ROW_DIMS], table[ROW_DIMS], rows[ROW_DIMS];
+} dims_of;
+
+typedef struct rows_call {
+    char *table, *rows;
+    int width, dtype, how;
+    bool wrap, write;
+    int count;
+    const char *index[ROW_INDICES];
+    bool narrow[ROW_INDICES];  // int32
+    int64_t size[ROW_INDICES], step[ROW_INDICES], index_stride[ROW_INDICES][ROW_DIMS];
+    dims_of entries, before, after;
+    nbx_fault_slot *fault;
+    int op;
+} rows_call;
+
+// --------------------------------------------------------------------------------------------------------- combining
+static __device__ __forceinline__ int64_t combined(int how, bool is_unsigned, int64_t a, int64_t b) {
+    switch (how) {
+    case NBX_COMBINE_ADD: return (int64_t)((uint64_t)a + (uint64_t)b);
+    case NBX_COMBINE_MUL: return (int64_t)((uint64_t)a * (uint64_t)b);
+    case NBX_COMBINE_MAX: return (is_unsigned ? (uint64_t)a < (uint64_t)b : a < b) ? b : a;
+    case NBX_COMBINE_MIN: return (is_unsigned ? (uint64_t)a < (uint64_t)b : a < b) ? a : b;
+    default: return b;
+    }
+}
+template <typename F> static __device__ __forceinline__ F combined(int how, F a, F b) {
+    switch (how) {
+    case NBX_COMBINE_ADD: return a + b;
+    case NBX_COMBINE_MUL: return a * b;
+    case NBX_COMBINE_MAX: return b > a || b != b ? b : a;
+    case NBX_COMBINE_MIN: return b < a || b != b ? b : a;
+    default: return b;
+    }
+}
+
+// *to = *to op *from for one element; other threads do not touch it.
+static __device__ __noinline__ void combine_one(int dtype, int how, void *to, const void *from) {
+    switch (dtype) {
+    case NBX_FLOAT64: *(double *)to = combined(how, *(double *)to, *(const double *)from); break;
+    case NBX_FLOAT32:
+    case NBX_FLOAT16:
+    case NBX_BFLOAT16: ewc_store<float>(dtype, to, combined(how, ewc_load<float>(dtype, to), ewc_load<float>(dtype, from))); break;
+    case NBX_COMPLEX64:
+    case NBX_COMPLEX128: {
+        const cdouble a = ewc_load<cdouble>(dtype, to), b = ewc_load<cdouble>(dtype, from);
+        ewc_store<cdouble>(dtype, to, how == NBX_COMBINE_MUL ? a * b : a + b);
+        break;
+    }
+    default: ewc_store<int64_t>(dtype, to, combined(how, dtype == NBX_UINT64, ewc_load<int64_t>(dtype, to), ewc_load<int64_t>(dtype, from))); break;
+    }
+}
+
+// The same while other threads may, for integers: by exchanging the word it lies in.
+static __device__ void combine_shared(int dtype, int how, char *to, const void *from) {
+    const int width = nbx_cuda_dtype_bytes(dtype);
+    if (width == 8) {
+        unsigned long long seen = *(unsigned long long *)to, next;
+        do {
+            const unsigned long long old = seen;
+            next = (unsigned long long)combined(how, dtype == NBX_UINT64, (int64_t)old, *(const int64_t *)from);
+            seen = atomicCAS((unsigned long long *)to, old, next);
+            if (seen == old) return;
+        } while (true);
+    }
+    unsigned *word = (unsigned *)((uintptr_t)to & ~(uintptr_t)3);
+    const int at = (int)((uintptr_t)to & 3);
+    unsigned seen = *word;
+    do {
+        unsigned next = seen;
+        const unsigned old = seen;
+        combine_one(dtype, how, (char *)&next + at, from);
+        seen = atomicCAS(word, old, next);
+        if (seen == old) return;
+    } while (true);
+}
+
+template <int W> static __device__ __forceinline__ void move(char *to, const char *from) {
+    if (W == 1) *to = *from;
+    else if (W == 2) *(uint16_t *)to = *(const uint16_t *)from;
+    else if (W == 4) *(uint32_t *)to = *(const uint32_t *)from;
+    else if (W == 8) *(uint2 *)to = *(const uint2 *)from;
+    else *(uint4 *)to = *(const uint4 *)from;
+}
+static __device__ __forceinline__ void move_element(int width, char *to, const char *from) {
+    switch (width) {
+    case 1: move<1>(to, from); break;
+    case 2: move<2>(to, from); break;
+    case 4: move<4>(to, from); break;
+    case 8: move<8>(to, from); break;
+    default: move<16>(to, from); break;
+    }
+}
+
+// --------------------------------------------------------------------------------------------------------------- rows
+static __device__ __forceinline__ void add_place(const dims_of &d, int64_t at, int64_t *table, int64_t *rows) {
+    for (int i = d.rank - 1; i >= 0; i--) {
+        const int64_t rest = at / d.shape[i], here = at - rest * d.shape[i];
+        at = rest;
+        *table += here * d.table[i];
+        *rows += here * d.rows[i];
+    }
+}
+
+// Offset of an entry of the index in the table; false: out of range.
+static __device__ __forceinline__ bool entry_place(const rows_call &p, int64_t entry, int64_t *table, int64_t *rows) {
+    int64_t at[ROW_DIMS];
+    for (int i = p.entries.rank - 1; i >= 0; i--) {
+        const int64_t rest = entry / p.entries.shape[i];
+        at[i] = entry - rest * p.entries.shape[i];
+        entry = rest;
+        *rows += at[i] * p.entries.rows[i];
+    }
+    for (int k = 0; k < p.count; k++) {
+        const char *from = p.index[k];
+        for (int i = 0; i < p.entries.rank; i++) from += at[i] * p.index_stride[k][i];
+        int64_t value = p.narrow[k] ? *(const int32_t *)from : *(const int64_t *)from;
+        const int64_t given = value;
+        if (p.wrap && value < 0) value += p.size[k];
+        if (value < 0 || value >= p.size[k]) {
+            raise_fault(p.fault, p.op, NBX_FAULT_INDEX, given, p.size[k]);
+            return false;
+        }
+        *table += value * p.step[k];
+    }
+    return true;
+}
+
+// A thread moves one element, or `vector` bytes of a row whose last dim is dense on both sides.
+static __global__ void __launch_bounds__(ROW_THREADS) move_rows(const __grid_constant__ rows_call p, int64_t after, int vector) {
+    const int64_t item = (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x;
+    if (item >= p.before.count * p.entries.count * after) return;
+    int64_t table = 0, rows = 0;
+    const int64_t piece = item % after, entry = item / after % p.entries.count, before = item / after / p.entries.count;
+    if (!entry_place(p, entry, &table, &rows)) return;
+    add_place(p.before, before, &table, &rows);
+    if (vector) {
+        const int64_t per_row = p.after.rank ? p.after.shape[p.after.rank - 1] * p.width / vector : 1;
+        const int64_t row = piece / per_row, at = (piece - row * per_row) * vector;
+        dims_of outer = p.after;
+        outer.rank--;
+        add_place(outer, row, &table, &rows);
+        table += at, rows += at;
+        move_element(vector, p.write ? p.table + table : p.rows + rows, p.write ? p.rows + rows : p.table + table);
+        return;
+    }
+    add_place(p.after, piece, &table, &rows);
+    if (!p.write) move_element(p.width, p.rows + rows, p.table + table);
+    else if (p.how == NBX_COMBINE_SET) move_element(p.width, p.table + table, p.rows + rows);
+    else combine_shared(p.dtype, p.how, p.table + table, p.rows + rows);
+}
+
+// A thread adds all rows to its element, in the order of the index.
+static __global__ void __launch_bounds__(ROW_THREADS) combine_rows(const __grid_constant__ rows_call p) {
+    const int64_t item = (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x;
+    if (item >= p.before.count * p.after.count) return;
+    int64_t table0 = 0, rows0 = 0;
+    add_place(p.after, item % p.after.count, &table0, &rows0);
+    add_place(p.before, item / p.after.count, &table0, &rows0);
+    for (int64_t entry = 0; entry < p.entries.count; entry++) {
+        int64_t table = table0, rows = rows0;
+        if (entry_place(p, entry, &table, &rows)) combine_one(p.dtype, p.how, p.table + table, p.rows + rows);
+    }
+}
+
+static bool take_dims(dims_of *to, int rank, const int64_t *shape, const int64_t *table, const int64_t *rows) {
+    to->count = 1;
+    to->rank = 0;
+    for (int d = 0; d < rank; d++) {
+        to->count *= shape[d];
+        if (shape[d] == 1) continue;
+        if (to->rank > 0 && (!table || to->table[to->rank - 1] == table[d] * shape[d]) && to->rows[to->rank - 1] == rows[d] * shape[d] && table) {
+            to->shape[to->rank - 1] *= shape[d];
+            to->table[to->rank - 1] = table[d];
+            to->rows[to->rank - 1] = rows[d];
+            continue;
+        }
+        if (to->rank == ROW_DIMS) return false;
+        to->shape[to->rank] = shape[d];
+        to->table[to->rank] = table ? table[d] : 0;
+        to->rows[to->rank++] = rows[d];
+    }
+    return true;
+}
+
+static bool dense_vectors(const rows_call *p, int *vector) {
+    const dims_of *a = &p->after;
+    if (a->rank == 0 || a->table[a->rank - 1] != p->width || a->rows[a->rank - 1] != p->width) return false;
+    const int64_t bytes = a->shape[a->rank - 1] * p->width;
+    for (int v = 16; v > p->width; v /= 2) {
+        bool fits = bytes % v == 0 && (uintptr_t)p->table % (uintptr_t)v == 0 && (uintptr_t)p->rows % (uintptr_t)v == 0;
+        for (int d = 0; d < a->rank - 1; d++) fits = fits && a->table[d] % v == 0 && a->rows[d] % v == 0;
+        for (int d = 0; d < p->before.rank; d++) fits = fits && p->before.table[d] % v == 0 && p->before.rows[d] % v == 0;
+        for (int d = 0; d < p->entries.rank; d++) fits = fits && p->entries.rows[d] % v == 0;
+        for (int k = 0; k < p->count; k++) fits = fits && p->step[k] % v == 0;
+        if (!fits) continue;
+        *vector = v;
+        return true;
+    }
+    return false;
+}
+
+static nbx_status run_rows(nbx_op_call *c, const nbx_rows *r) {
+    rows_call p;
+    memset(&p, 0, sizeof p);
+    p.table = r->table, p.rows = r->rows, p.width = r->width, p.dtype = r->dtype, p.how = r->how, p.wrap = r->wrap, p.write = r->write;
+    p.count = r->count;
+    p.fault = nbx_cuda_fault_slot(c, &p.op);
+    bool fits = r->count <= ROW_INDICES && r->index_rank <= ROW_DIMS;
+    if (fits) {
+        p.entries.rank = r->index_rank, p.entries.count = 1;
+        for (int d = 0; d < r->index_rank; d++) p.entries.shape[d] = r->index_shape[d], p.entries.rows[d] = r->index_rows[d], p.entries.count *= r->index_shape[d];
+        for (int k = 0; k < r->count; k++) {
+            p.index[k] = (const char *)nbx_data(r->index[k]);
+            p.narrow[k] = r->index[k]->dtype == NBX_INT32;
+            p.size[k] = r->size[k], p.step[k] = r->stride[k];
+            for (int d = 0; d < r->index_rank; d++) p.index_stride[k][d] = r->index_stride[k][d];
+        }
+        fits = take_dims(&p.before, r->before.rank, r->before.shape, r->before.table, r->before.rows) &&
+               take_dims(&p.after, r->after.rank, r->after.shape, r->after.table, r->after.rows);
+    }
+    if (!fits) return nbx_call_fail(c, NBX_ERROR_UNSUPPORTED, "more than %d dims or %d indices on CUDA", ROW_DIMS, ROW_INDICES);
+    const bool is_float = !nbx_dtype_is_integral(r->dtype, true);
+    const int64_t total = p.before.count * p.entries.count * p.after.count;
+    if (total == 0) return NBX_OK;
+    if (p.write && p.how != NBX_COMBINE_SET && is_float) {
+        const int64_t items = p.before.count * p.after.count;
+        combine_rows<<<(unsigned)((items + ROW_THREADS - 1) / ROW_THREADS), ROW_THREADS, 0, stream_of(c)>>>(p);
+        return launch_status(c);
+    }
+    int vector = 0;
+    int64_t after = p.after.count;
+    if ((!p.write || p.how == NBX_COMBINE_SET) && dense_vectors(&p, &vector)) after = after * p.width / vector;
+    else vector = 0;
+    const int64_t items = p.before.count * p.entries.count * after;
+    move_rows<<<(unsigned)((items + ROW_THREADS - 1) / ROW_THREADS), ROW_THREADS, 0, stream_of(c)>>>(p, after, vector);
+    return launch_status(c);
+}
+
+static void byte_strides(const nbx_tensor *t, int64_t *bytes) {
+    for (int d = 0; d < t->rank; d++) bytes[d] = t->stride[d] * (int64_t)nbx_dtype_size((nbx_dtype)t->dtype);
+}
+
+static nbx_status index_cuda(nbx_op_call *c) {
+    const nbx_tensor *self = arg_tensor(c, 0), *out = out_get(c, 0);
+    int count, rank;
+    const nbx_tensor *const *list = arg_tensors(c, 1, &count);
+    int64_t shape[NBX_MAX_RANK], bytes[NBX_MAX_RANK];
+    nbx_rows r;
+    const nbx_status status = nbx_rows_plan(c, &r, self, count, list, &rank, shape);
+    if (status != NBX_OK) return status;
+    r.table = (char *)nbx_data(self);
+    r.rows = (char *)nbx_data(out);
+    r.wrap = true;
+    byte_strides(out, bytes);
+    nbx_rows_strides(&r, bytes);
+    return run_rows(c, &r);
+}
+
+static nbx_status index_put_cuda(nbx_op_call *c) {
+    const nbx_tensor *self = arg_tensor(c, 0), *values = arg_tensor(c, 2);
+    int count, rank;
+    const nbx_tensor *const *list = arg_tensors(c, 1, &count);
+    int64_t shape[NBX_MAX_RANK], bytes[NBX_MAX_RANK];
+    nbx_rows r;
+    const nbx_status status = nbx_rows_plan(c, &r, self, count, list, &rank, shape);
+    if (status != NBX_OK) return status;
+    r.table = (char *)nbx_data(self);
+    r.rows = (char *)nbx_data(values);
+    r.wrap = r.write = true;
+    r.how = arg_bool(c, 3) ? NBX_COMBINE_ADD : NBX_COMBINE_SET;
+    for (int d = 0; d < rank; d++) {
+        const int own = d - (rank - values->rank);
+        bytes[d] = own < 0 || values->shape[own] == 1 ? 0 : values->stride[own] * r.width;
+    }
+    nbx_rows_strides(&r, bytes);
+    return run_rows(c, &r);
+}
+
+static nbx_status select_rows(nbx_op_call *c, const nbx_tensor *self, int dim, const nbx_tensor *index, const int64_t *bytes) {
+    nbx_rows r;
+    int rank;
+    int64_t shape[NBX_MAX_RANK];
+    const nbx_status status = nbx_rows_plan_dim(c, &r, self, dim, index, &rank, shape);
+    if (status != NBX_OK) return status;
+    r.table = (char *)nbx_data(self);
+    r.rows = (char *)nbx_data(out_get(c, 0));
+    nbx_rows_strides(&r, bytes);
+    return run_rows(c, &r);
+}
+
+static nbx_status index_select_cuda(nbx_op_call *c) {
+    int64_t bytes[NBX_MAX_RANK] = {0};
+    byte_strides(out_get(c, 0), bytes);
+    return select_rows(c, arg_tensor(c, 0), (int)arg_int(c, 1), arg_tensor(c, 2), bytes);
+}
+
+static nbx_status embedding_cuda(nbx_op_call *c) {
+    const nbx_tensor *indices = arg_tensor(c, 1), *out = out_get(c, 0);
+    int64_t bytes[NBX_MAX_RANK] = {0};
+    byte_strides(out, bytes);
+    if (indices->rank == 0) bytes[1] = bytes[0], bytes[0] = 0;
+    return select_rows(c, arg_tensor(c, 0), 0, indices, bytes);
+}
+
+// The result starts as a copy of self, unless it is self.
+static nbx_status start_from_self(nbx_op_call *c) {
+    const nbx_tensor *self = arg_tensor(c, 0), *out = out_get(c, 0);
+    return out->storage == self->storage && nbx_data(out) == nbx_data(self) ? NBX_OK : nbx_cuda_copy(c, out, self);
+}
+
+static nbx_status write_rows(nbx_op_call *c, char *rows, const nbx_tensor *source, nbx_combine how, bool wrap) {
+    nbx_rows r;
+    int rank;
+    int64_t shape[NBX_MAX_RANK], bytes[NBX_MAX_RANK] = {0};
+    const nbx_tensor *out = out_get(c, 0);
+    const nbx_status status = nbx_rows_plan_dim(c, &r, out, (int)arg_int(c, 1), arg_tensor(c, 2), &rank, shape);
+    if (status != NBX_OK) return status;
+    if (source) byte_strides(source, bytes);
+    r.table = (char *)nbx_data(out);
+    r.rows = rows;
+    r.write = true;
+    r.wrap = wrap;
+    r.how = how;
+    nbx_rows_strides(&r, bytes);
+    return run_rows(c, &r);
+}
+
+static nbx_status index_copy_cuda(nbx_op_call *c) {
+    const nbx_tensor *source = arg_tensor(c, 3);
+    const nbx_status status = start_from_self(c);
+    return status != NBX_OK || source->numel == 0 ? status : write_rows(c, (char *)nbx_data(source), source, NBX_COMBINE_SET, false);
+}
+
+static nbx_status index_add_cuda(nbx_op_call *c) {
+    const nbx_tensor *source = arg_tensor(c, 3);
+    const nbx_status status = start_from_self(c);
+    if (status != NBX_OK || source->numel == 0) return status;
+    if (c->args[4].kind == NBX_KIND_COMPLEX || nbx_scalar_to_double(&c->args[4]) != 1)
+        return nbx_call_fail(c, NBX_ERROR_UNSUPPORTED, "alpha other than 1 on CUDA");
+    return write_rows(c, (char *)nbx_data(source), source, NBX_COMBINE_ADD, false);
+}
+
+NBX_CUDA_KERNEL("aten::_unsafe_index.Tensor", index_cuda)
+NBX_CUDA_KERNEL("aten::_index_put_impl_", index_put_cuda)
+NBX_CUDA_KERNEL("aten::index_select", index_select_cuda)
+NBX_CUDA_KERNEL("aten::embedding", embedding_cuda)
+NBX_CUDA_KERNEL("aten::index_copy", index_copy_cuda)
+NBX_CUDA_KERNEL("aten::index_add", index_add_cuda)
+
+// ------------------------------------------------------------------------------------------------------ gather, scatter
+enum { LINE_DIMS = 10 };
+
+typedef struct lines_call {
+    const char *index;
+    bool narrow;
+    char *table, *values;
+    char number[16];           // the value of scatter.value; values is NULL then
+    int width, dtype, how;
+    bool write;
+    int64_t size, table_step;  // of the indexed dim
+    int64_t length, index_step, values_step, lines;
+    int rank;
+    int64_t shape[LINE_DIMS], index_stride[LINE_DIMS], table_stride[LINE_DIMS], values_stride[LINE_DIMS];
+    nbx_fault_slot *fault;
+    int op;
+} lines_call;
+
+static __device__ __forceinline__ void line_place(const lines_call &p, int64_t line, int64_t *index, int64_t *table, int64_t *values) {
+    *index = *table = *values = 0;
+    for (int d = p.rank - 1; d >= 0; d--) {
+        const int64_t rest = line / p.shape[d], at = line - rest * p.shape[d];
+        line = rest;
+        *index += at * p.index_stride[d];
+        *table += at * p.table_stride[d];
+        *values += at * p.values_stride[d];
+    }
+}
+
+static __device__ __forceinline__ bool read_index(const lines_call &p, const char *at, int64_t *value) {
+    *value = p.narrow ? *(const int32_t *)at : *(const int64_t *)at;
+    if (*value >= 0 && *value < p.size) return true;
+    raise_fault(p.fault, p.op, NBX_FAULT_INDEX, *value, p.size);
+    return false;
+}
+
+static __global__ void __launch_bounds__(ROW_THREADS) move_elements(const __grid_constant__ lines_call p) {
+    const int64_t item = (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x;
+    if (item >= p.lines * p.length) return;
+    int64_t index, table, values, value;
+    // neighbouring threads along the dense dim: along the line when that is dense, else across lines
+    const bool along = p.index_step <= (p.narrow ? 4 : 8);
+    const int64_t line = along ? item / p.length : item % p.lines, i = along ? item % p.length : item / p.lines;
+    line_place(p, line, &index, &table, &values);
+    if (!read_index(p, p.index + index + i * p.index_step, &value)) return;
+    char *in_table = p.table + table + value * p.table_step;
+    char *beside = p.values ? p.values + values + i * p.values_step : (char *)p.number;
+    if (!p.write) move_element(p.width, beside, in_table);
+    else if (p.how == NBX_COMBINE_SET) move_element(p.width, in_table, beside);
+    else combine_shared(p.dtype, p.how, in_table, beside);
+}
+
+static __global__ void __launch_bounds__(ROW_THREADS) combine_lines(const __grid_constant__ lines_call p) {
+    const int64_t line = (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x;
+    if (line >= p.lines) return;
+    int64_t index, table, values, value;
+    line_place(p, line, &index, &table, &values);
+    for (int64_t i = 0; i < p.length; i++) {
+        if (!read_index(p, p.index + index + i * p.index_step, &value)) continue;
+        combine_one(p.dtype, p.how, p.table + table + value * p.table_step, p.values ? p.values + values + i * p.values_step : p.number);
+    }
+}
+
+static int64_t bytes_along(const nbx_tensor *t, int d) { return !t || t->rank == 0 ? 0 : t->stride[d] * (int64_t)nbx_dtype_size((nbx_dtype)t->dtype); }
+
+static nbx_status run_lines(nbx_op_call *c, int dim, const nbx_tensor *index, const nbx_tensor *table, const nbx_tensor *values, bool write, nbx_combine how,
+                            const void *number) {
+    lines_call p;
+    memset(&p, 0, sizeof p);
+    p.index = (const char *)nbx_data(index), p.narrow = index->dtype == NBX_INT32;
+    p.table = (char *)nbx_data(table), p.values = values ? (char *)nbx_data(values) : NULL;
+    if (number) memcpy(p.number, number, 16);
+    p.width = (int)nbx_dtype_size((nbx_dtype)table->dtype), p.dtype = table->dtype, p.how = how, p.write = write;
+    p.size = table->rank == 0 ? 1 : table->shape[dim], p.table_step = bytes_along(table, dim);
+    p.length = index->rank == 0 ? 1 : index->shape[dim], p.index_step = bytes_along(index, dim), p.values_step = bytes_along(values, dim);
+    p.lines = 1;
+    p.fault = nbx_cuda_fault_slot(c, &p.op);
+    for (int d = 0; d < index->rank; d++) {
+        if (d == dim || index->shape[d] == 1) continue;
+        if (p.rank == LINE_DIMS) return nbx_call_fail(c, NBX_ERROR_UNSUPPORTED, "more than %d dims on CUDA", LINE_DIMS);
+        p.shape[p.rank] = index->shape[d], p.index_stride[p.rank] = bytes_along(index, d);
+        p.table_stride[p.rank] = bytes_along(table, d), p.values_stride[p.rank++] = bytes_along(values, d);
+        p.lines *= index->shape[d];
+    }
+    if (p.lines * p.length == 0) return NBX_OK;
+    const bool ordered = write && how != NBX_COMBINE_SET && !nbx_dtype_is_integral((nbx_dtype)table->dtype, true);
+    const int64_t items = ordered ? p.lines : p.lines * p.length;
+    const unsigned blocks = (unsigned)((items + ROW_THREADS - 1) / ROW_THREADS);
+    if (ordered) combine_lines<<<blocks, ROW_THREADS, 0, stream_of(c)>>>(p);
+    else move_elements<<<blocks, ROW_THREADS, 0, stream_of(c)>>>(p);
+    return launch_status(c);
+}
+
+static nbx_status gather_cuda(nbx_op_call *c) {
+    const nbx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 2), *out = out_get(c, 0);
+    if (out->numel == 0) return NBX_OK;
+    int dim;
+    const nbx_status status = nbx_call_dim(c, arg_int(c, 1), self->rank, &dim);
+    return status != NBX_OK ? status : run_lines(c, dim, index, self, out, false, NBX_COMBINE_SET, NULL);
+}
+
+// scatter(self, dim, index, src | value), scatter_add
+static nbx_status scatter_how(nbx_op_call *c, nbx_combine how) {
+    const nbx_tensor *index = arg_tensor(c, 2), *src = arg_tensor(c, 3), *out = out_get(c, 0);
+    nbx_status status = start_from_self(c);
+    if (status != NBX_OK || index->numel == 0) return status;
+    double number[2] = {0, 0};
+    if (!src) ew_store_number((nbx_dtype)out->dtype, number, &c->args[3]);
+    return run_lines(c, (int)arg_int(c, 1), index, out, src, true, how, number);
+}
+static nbx_status scatter_cuda(nbx_op_call *c) { return scatter_how(c, NBX_COMBINE_SET); }
+static nbx_status scatter_add_cuda(nbx_op_call *c) { return scatter_how(c, NBX_COMBINE_ADD); }
+
+// With a reduction named by argument 4. mean and include_self=False count per element: not here.
+static nbx_status scatter_reduce_cuda(nbx_op_call *c) {
+    nbx_combine how;
+    bool mean;
+    if (!nbx_combine_parse(arg_string(c, 4), &how, &mean)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "unknown reduction");
+    if (mean || (c->arg_count > 5 && c->args[5].kind == NBX_KIND_BOOL && !arg_bool(c, 5)))
+        return nbx_call_fail(c, NBX_ERROR_UNSUPPORTED, "mean and include_self=False on CUDA");
+    return scatter_how(c, how);
+}
+
+NBX_CUDA_KERNEL("aten::gather", gather_cuda)
+NBX_CUDA_KERNEL("aten::scatter.src", scatter_cuda)
+NBX_CUDA_KERNEL("aten::scatter.value", scatter_cuda)
+NBX_CUDA_KERNEL("aten::scatter_add", scatter_add_cuda)
+NBX_CUDA_KERNEL("aten::scatter.reduce", scatter_reduce_cuda)
+NBX_CUDA_KERNEL("aten::scatter.value_reduce", scatter_reduce_cuda)
+NBX_CUDA_KERNEL("aten::scatter_reduce.two", scatter_reduce_cuda)

@@ -1,0 +1,389 @@
+// Normalisations on CUDA.
+//   layer_norm, rms_norm   a warp (to 1024 elements) or a block per row; rows of at most 16384 dense elements stay in
+//                          registers: read once, moments exact in two steps; longer ones are read again (from L2)
+//   batch_norm, group_norm moments by the reduction engine, then one elementwise pass (x - mean) * scale + shift
+#include "ops/elementwise/engine.cuh"
+#include "ops/norm/norm.h"
+#include "ops/reduce/reduce_cuda.cuh"
+
+#include <string.h>
+
+// ------------------------------------------------------------------------------------------------------------ layer norm
+enum { NORM_DIMS = 12 };
+
+typedef struct norm_call {
+    const char *x;
+    char *y, *mean, *rstd;              // mean, rstd may be NULL
+    const char *weight, *bias;          // may be NULL; contiguous
+    int in, weight_dtype, bias_dtype, stat_dtype;
+    bool rms, dense;                    // dense: elements of a row are neighbours, rows are aligned for vectors
+    double eps;
+    int64_t rows, length;
+    int kept, reduced;
+    int64_t kept_shape[NORM_DIMS], kept_step[NORM_DIMS], kept_to[NORM_DIMS], reduced_shape[NORM_DIMS], reduced_step[NORM_DIMS];
+} norm_call;
+
+template <typename C, int THREADS> static __device__ __forceinline__ C sum_over(C v) {
+    __shared__ C part[THREADS / 32 > 1 ? THREADS / 32 : 1];
+#pragma unroll
+    for (int step = 16; step; step >>= 1) v += __shfl_xor_sync(~0u, v, step);
+    if (THREADS == 32) return v;
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = v;
+    __syncthreads();
+    v = 0;
+#pragma unroll
+    for (int w = 0; w < THREADS / 32; w++) v += part[w];
+    return v;
+}
+
+static __device__ __forceinline__ int64_t element_offset(const norm_call &p, int64_t i) {
+    int64_t offset = 0;
+    for (int d = 0; d < p.reduced; d++) {
+        const int64_t rest = i / p.reduced_shape[d];
+        offset += (i - rest * p.reduced_shape[d]) * p.reduced_step[d];
+        i = rest;
+    }
+    return offset;
+}
+
+template <typename C> static __device__ __forceinline__ C parameter(const char *at, int dtype, int64_t i, C absent) {
+    return at ? ewc_load<C>(dtype, at + i * nbx_cuda_dtype_bytes(dtype)) : absent;
+}
+
+// PER > 0: a row has at most THREADS * PER * 8 elements, kept in registers. PER 0: any length and strides, read twice or thrice.
+template <typename C, int THREADS, int PER> static __global__ void __launch_bounds__(THREADS < 256 ? 256 : THREADS) normalize_rows(const __grid_constant__ norm_call p) {
+    constexpr int ROWS = THREADS == 32 ? 8 : 1;
+    const int lane = (int)threadIdx.x % THREADS;
+    const int64_t row = (int64_t)blockIdx.x * ROWS + threadIdx.x / THREADS;
+    if (row >= p.rows) return;
+    int64_t from = 0, to = 0, rest = row;
+    for (int d = 0; d < p.kept; d++) {
+        const int64_t at = rest % p.kept_shape[d];
+        rest /= p.kept_shape[d];
+        from += at * p.kept_step[d];
+        to += at * p.kept_to[d];
+    }
+    const char *x = p.x + from;
+    const int size = nbx_cuda_dtype_bytes(p.in);
+    char *y = p.y + to * p.length * size;
+    constexpr int N = PER > 0 ? PER : 1;
+    C v[N][EWC_LANES], sum = 0, square = 0;
+    if (PER > 0) {
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            const int64_t i = ((int64_t)k * THREADS + lane) * EWC_LANES;
+            if (i < p.length) ewc_load_dense<C>(p.in, x + i * size, v[k]);
+#pragma unroll
+            for (int j = 0; j < EWC_LANES; j++) {
+                if (i >= p.length) v[k][j] = 0;
+                sum += p.rms ? v[k][j] * v[k][j] : v[k][j];
+            }
+        }
+    } else {
+        for (int64_t i = lane; i < p.length; i += THREADS) {
+            const C e = ewc_load<C>(p.in, x + element_offset(p, i));
+            sum += p.rms ? e * e : e;
+        }
+    }
+    sum = sum_over<C, THREADS>(sum);
+    const C mean = p.rms ? (C)0 : sum / (C)p.length;
+    if (p.rms) {
+        square = sum;
+    } else {
+        if (PER > 0) {
+#pragma unroll
+            for (int k = 0; k < N; k++)
+                if (((int64_t)k * THREADS + lane) * EWC_LANES < p.length)
+#pragma unroll
+                    for (int j = 0; j < EWC_LANES; j++) square += (v[k][j] - mean) * (v[k][j] - mean);
+        } else {
+            for (int64_t i = lane; i < p.length; i += THREADS) {
+                const C e = ewc_load<C>(p.in, x + element_offset(p, i)) - mean;
+                square += e * e;
+            }
+        }
+        square = sum_over<C, THREADS>(square);
+    }
+    const C rstd = (C)1 / (C)sqrt(square / (C)p.length + (C)p.eps);
+    if (lane == 0) {
+        const int stat = nbx_cuda_dtype_bytes(p.stat_dtype);
+        if (p.mean) ewc_store<C>(p.stat_dtype, p.mean + to * stat, mean);
+        if (p.rstd) ewc_store<C>(p.stat_dtype, p.rstd + to * stat, rstd);
+    }
+    if (PER > 0) {
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            const int64_t i = ((int64_t)k * THREADS + lane) * EWC_LANES;
+            if (i >= p.length) continue;
+            C w[EWC_LANES], b[EWC_LANES];
+            if (p.weight) ewc_load_dense<C>(p.weight_dtype, p.weight + i * nbx_cuda_dtype_bytes(p.weight_dtype), w);
+            if (p.bias) ewc_load_dense<C>(p.bias_dtype, p.bias + i * nbx_cuda_dtype_bytes(p.bias_dtype), b);
+#pragma unroll
+            for (int j = 0; j < EWC_LANES; j++) {
+                C e = (v[k][j] - mean) * rstd;
+                if (p.weight) e *= w[j];
+                v[k][j] = p.bias ? e + b[j] : e;
+            }
+            ewc_store_dense<C>(p.in, y + i * size, v[k]);
+        }
+    } else {
+        for (int64_t i = lane; i < p.length; i += THREADS) {
+            const C e = (ewc_load<C>(p.in, x + element_offset(p, i)) - mean) * rstd;
+            ewc_store<C>(p.in, y + i * size, e * parameter<C>(p.weight, p.weight_dtype, i, 1) + parameter<C>(p.bias, p.bias_dtype, i, 0));
+        }
+    }
+}
+
+template <typename C> static void launch_rows(const norm_call &p, cudaStream_t stream) {
+    const unsigned rows = (unsigned)p.rows, eighth = (unsigned)((p.rows + 7) / 8);
+    if (!p.dense || p.length > 16384) {
+        if (p.length <= 1024) normalize_rows<C, 32, 0><<<eighth, 256, 0, stream>>>(p);
+        else normalize_rows<C, 512, 0><<<rows, 512, 0, stream>>>(p);
+    } else if (p.length <= 256) normalize_rows<C, 32, 1><<<eighth, 256, 0, stream>>>(p);
+    else if (p.length <= 1024) normalize_rows<C, 32, 4><<<eighth, 256, 0, stream>>>(p);
+    else if (p.length <= 2048) normalize_rows<C, 256, 1><<<rows, 256, 0, stream>>>(p);
+    else if (p.length <= 4096) normalize_rows<C, 256, 2><<<rows, 256, 0, stream>>>(p);
+    else if (p.length <= 8192) normalize_rows<C, 512, 2><<<rows, 512, 0, stream>>>(p);
+    else normalize_rows<C, 512, 4><<<rows, 512, 0, stream>>>(p);
+}
+
+static bool aligned(const void *at) { return (uintptr_t)at % 16 == 0; }
+
+static nbx_status layer_norm_cuda(nbx_op_call *c) {
+    const layer_norm_job *job = (const layer_norm_job *)c->state;
+    const nbx_tensor *x = arg_tensor(c, 0), *y = out_get(c, 0);
+    const uint64_t all = x->rank >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << x->rank) - 1, kept = ((uint64_t)1 << (x->rank - job->normalized)) - 1;
+    reduce_job walk;
+    memset(&walk, 0, sizeof walk);
+    walk.in = x->dtype;
+    walk.mask = all & ~kept;
+    walk.ordered = true;
+    reduce_plan plan;
+    reduce_plan_make(&plan, &walk, x->rank, x->shape, x->stride);
+    if (plan.kept_count == 0) return NBX_OK;
+    if (plan.kept > NORM_DIMS || plan.reduced > NORM_DIMS) return nbx_call_fail(c, NBX_ERROR_UNSUPPORTED, "more than %d dims that do not merge on CUDA", NORM_DIMS);
+    norm_call p;
+    memset(&p, 0, sizeof p);
+    const nbx_tensor *weight = job->weight >= 0 ? arg_tensor(c, job->weight) : NULL, *bias = job->bias >= 0 ? arg_tensor(c, job->bias) : NULL;
+    if ((weight && !weight->contiguous) || (bias && !bias->contiguous)) return nbx_call_fail(c, NBX_ERROR_UNSUPPORTED, "weight and bias must be contiguous on CUDA");
+    p.x = (const char *)nbx_data(x), p.y = (char *)nbx_data(y);
+    p.in = x->dtype;
+    if (weight) p.weight = (const char *)nbx_data(weight), p.weight_dtype = weight->dtype;
+    if (bias) p.bias = (const char *)nbx_data(bias), p.bias_dtype = bias->dtype;
+    for (int k = 0; k < 2; k++) {
+        const int at = k ? job->rstd : job->mean;
+        const nbx_tensor *t = at >= 0 ? out_get(c, at) : NULL;
+        if (!t) continue;
+        (k ? p.rstd : p.mean) = (char *)nbx_data(t);
+        p.stat_dtype = t->dtype;
+    }
+    p.rms = job->rms;
+    p.eps = job->eps;
+    p.rows = plan.kept_count, p.length = plan.reduced_count;
+    p.kept = plan.kept, p.reduced = plan.reduced;
+    const int64_t size = (int64_t)nbx_dtype_size((nbx_dtype)x->dtype);
+    p.dense = plan.reduced <= 1 && (plan.reduced == 0 || plan.reduced_step[0] == size) && p.length % EWC_LANES == 0 && p.length > 0 && aligned(p.x) &&
+              aligned(p.y) && aligned(p.weight) && aligned(p.bias);
+    for (int d = 0; d < plan.kept; d++) {
+        p.kept_shape[d] = plan.kept_shape[d], p.kept_step[d] = plan.kept_step[d], p.kept_to[d] = plan.kept_to[d];
+        p.dense = p.dense && plan.kept_step[d] % 16 == 0;
+    }
+    for (int d = 0; d < plan.reduced; d++) p.reduced_shape[d] = plan.reduced_shape[d], p.reduced_step[d] = plan.reduced_step[d];
+    if (x->dtype == NBX_FLOAT64) launch_rows<double>(p, stream_of(c));
+    else launch_rows<float>(p, stream_of(c));
+    return launch_status(c);
+}
+
+NBX_CUDA_KERNEL("aten::layer_norm", layer_norm_cuda)
+NBX_CUDA_KERNEL("aten::native_layer_norm", layer_norm_cuda)
+NBX_CUDA_KERNEL("aten::_fused_rms_norm", layer_norm_cuda)
+
+// ----------------------------------------------------------------------------------------------------- scale and shift
+struct affine_group {  // (x - mean) * scale + shift
+    enum { INPUTS = 4, OUTPUTS = 1, CLASSES = EWC_FLOATS };
+    template <typename C> static __device__ __forceinline__ void eval(int, const C (&x)[4][EWC_LANES], const ew_params &, C (&r)[1][EWC_LANES]) {
+#pragma unroll
+        for (int i = 0; i < EWC_LANES; i++) r[0][i] = fma(x[0][i] - x[1][i], x[2][i], x[3][i]);
+    }
+};
+
+// y [N, C, ...] from x and doubles: mean and scale [C] or [N, C], shift [C].
+static nbx_status apply_affine(nbx_op_call *c, const nbx_tensor *x, const nbx_tensor *y, double *mean, double *scale, double *shift, bool per_sample) {
+    device_view views[3];
+    double *data[3] = {mean, scale, shift};
+    const nbx_tensor *tensors[5] = {y, x};
+    for (int k = 0; k < 3; k++) {
+        for (int d = 0; d < x->rank; d++) views[k].shape[d] = x->shape[d], views[k].stride[d] = 0;
+        if (x->rank > 1) views[k].stride[1] = 1;
+        if (per_sample && k < 2) views[k].stride[0] = x->shape[1];
+        tensors[2 + k] = view_of(&views[k], data[k], NBX_FLOAT64, x->rank);
+    }
+    ewc_plan p;
+    bool empty;
+    const nbx_status status = ewc_plan_operands(c, 1, 5, tensors, &p, &empty);
+    if (status != NBX_OK || empty) return status;
+    p.compute = x->dtype;
+    if (x->dtype == NBX_FLOAT64) ewc_launch<affine_group, double>(p, stream_of(c));
+    else ewc_launch<affine_group, float>(p, stream_of(c));
+    return launch_status(c);
+}
+
+typedef struct parameter_ref {
+    const void *data;
+    int dtype;
+    int64_t step;  // in elements
+} parameter_ref;
+
+static parameter_ref reference(const nbx_tensor *t) {
+    parameter_ref r = {NULL, 0, 1};
+    if (t && t->numel) r.data = nbx_data(t), r.dtype = t->dtype, r.step = t->rank ? t->stride[t->rank - 1] : 1;
+    return r;
+}
+static __device__ __forceinline__ double read(const parameter_ref &r, int64_t i, double absent) {
+    return r.data ? ewc_load<double>(r.dtype, (const char *)r.data + i * r.step * nbx_cuda_dtype_bytes(r.dtype)) : absent;
+}
+static __device__ __forceinline__ void write(const parameter_ref &r, int64_t i, double v) {
+    if (r.data) ewc_store<double>(r.dtype, (char *)r.data + i * r.step * nbx_cuda_dtype_bytes(r.dtype), v);
+}
+
+// ----------------------------------------------------------------------------------------------------------- batch norm
+typedef struct batch_call {
+    parameter_ref weight, bias, running_mean, running_var, new_mean, new_var, mean, rstd;
+    double *mean_of, *scale, *shift, *var;
+    double eps, momentum, unbiased;
+    bool training, moments;
+    int64_t channels;
+} batch_call;
+
+static __global__ void batch_parameters(const batch_call p) {
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= p.channels) return;
+    double mean, var;
+    if (p.moments) {
+        mean = p.mean_of[i], var = p.var[i];
+        write(p.new_mean, i, (1 - p.momentum) * read(p.running_mean, i, 0) + p.momentum * mean);
+        write(p.new_var, i, (1 - p.momentum) * read(p.running_var, i, 0) + p.momentum * var * p.unbiased);
+    } else {
+        mean = read(p.running_mean, i, 0), var = read(p.running_var, i, 1);
+        if (p.new_mean.data != p.running_mean.data) write(p.new_mean, i, read(p.running_mean, i, 0));
+        if (p.new_var.data != p.running_var.data) write(p.new_var, i, read(p.running_var, i, 0));
+    }
+    const double rstd = 1 / sqrt(var + p.eps);
+    if (p.training) {
+        write(p.mean, i, mean);
+        write(p.rstd, i, rstd);
+    }
+    p.mean_of[i] = mean;
+    p.scale[i] = rstd * read(p.weight, i, 1);
+    p.shift[i] = read(p.bias, i, 0);
+}
+
+static reduce_job moments_job(const nbx_tensor *x, uint64_t mask) {
+    reduce_job job;
+    memset(&job, 0, sizeof job);
+    job.op = REDUCE_MOMENTS, job.finish = REDUCE_VAR, job.mask = mask;
+    job.in = job.cast = x->dtype;
+    job.domain = x->dtype == NBX_FLOAT64 ? REDUCE_F64 : REDUCE_F32;
+    return job;
+}
+
+static nbx_status batch_norm_cuda(nbx_op_call *c) {
+    const batch_norm_job *job = (const batch_norm_job *)c->state;
+    const nbx_tensor *x = arg_tensor(c, 0);
+    const int64_t channels = x->rank > 1 ? x->shape[1] : 0, n = channels ? x->numel / channels : 0;
+    if (channels == 0 || (x->numel == 0 && job->new_mean < 0)) return NBX_OK;
+    double *memory = (double *)c->scratch;
+    batch_call p;
+    memset(&p, 0, sizeof p);
+    p.mean_of = memory, p.scale = memory + channels, p.shift = memory + 2 * channels, p.var = memory + 3 * channels;
+    const nbx_tensor *running_mean = job->running_mean >= 0 ? arg_tensor(c, job->running_mean) : NULL;
+    const nbx_tensor *running_var = job->running_var >= 0 ? arg_tensor(c, job->running_var) : NULL;
+    p.weight = reference(job->weight >= 0 ? arg_tensor(c, job->weight) : NULL);
+    p.bias = reference(job->bias >= 0 ? arg_tensor(c, job->bias) : NULL);
+    p.running_mean = reference(running_mean), p.running_var = reference(running_var);
+    p.new_mean = reference(job->new_mean < 0 ? running_mean : out_get(c, job->new_mean));
+    p.new_var = reference(job->new_var < 0 ? running_var : out_get(c, job->new_var));
+    p.mean = reference(job->mean >= 0 ? out_get(c, job->mean) : NULL);
+    p.rstd = reference(job->rstd >= 0 ? out_get(c, job->rstd) : NULL);
+    p.eps = job->eps, p.momentum = job->momentum, p.training = job->training, p.channels = channels;
+    p.moments = job->training && x->numel > 0;
+    p.unbiased = (double)n / (double)(n - 1);
+    if (p.moments) {
+        const reduce_job moments = moments_job(x, ~(uint64_t)2 & (((uint64_t)1 << x->rank) - 1));
+        void *const out[2] = {p.var, p.mean_of};
+        const nbx_dtype dtype[2] = {NBX_FLOAT64, NBX_FLOAT64};
+        const nbx_status status = nbx_cuda_reduce(c, &moments, x, out, dtype, memory + 4 * channels);
+        if (status != NBX_OK) return status;
+    }
+    batch_parameters<<<(unsigned)((channels + 127) / 128), 128, 0, stream_of(c)>>>(p);
+    return apply_affine(c, x, out_get(c, 0), p.mean_of, p.scale, p.shift, false);
+}
+
+NBX_CUDA_KERNEL("aten::batch_norm", batch_norm_cuda)
+NBX_CUDA_KERNEL("aten::native_batch_norm", batch_norm_cuda)
+NBX_CUDA_KERNEL("aten::_native_batch_norm_legit", batch_norm_cuda)
+NBX_CUDA_KERNEL("aten::_native_batch_norm_legit.no_stats", batch_norm_cuda)
+NBX_CUDA_KERNEL("aten::_native_batch_norm_legit_no_training", batch_norm_cuda)
+NBX_CUDA_KERNEL("aten::_native_batch_norm_legit_functional", batch_norm_cuda)
+NBX_CUDA_KERNEL("aten::_batch_norm_with_update", batch_norm_cuda)
+NBX_CUDA_KERNEL("aten::_batch_norm_no_update", batch_norm_cuda)
+NBX_CUDA_KERNEL("aten::_batch_norm_impl_index", batch_norm_cuda)
+NBX_CUDA_KERNEL("aten::cudnn_batch_norm", batch_norm_cuda)
+NBX_CUDA_KERNEL("aten::miopen_batch_norm", batch_norm_cuda)
+
+// ----------------------------------------------------------------------------------------------------------- group norm
+typedef struct group_call {
+    parameter_ref weight, bias, mean_out, rstd_out;
+    double *mean, *var, *channel_mean, *channel_scale, *shift;
+    double eps;
+    int64_t batch, channels, groups;
+    bool empty;
+} group_call;
+
+static __global__ void group_parameters(const group_call p) {
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= p.batch * p.channels) return;
+    const int64_t size = p.channels / p.groups, channel = i % p.channels, g = i / p.channels * p.groups + channel / size;
+    const double mean = p.empty ? NAN : p.mean[g], rstd = p.empty ? NAN : 1 / sqrt(p.var[g] + p.eps);
+    p.channel_mean[i] = mean;
+    p.channel_scale[i] = rstd * read(p.weight, channel, 1);
+    if (i < p.channels) p.shift[i] = read(p.bias, channel, 0);
+    if (channel % size == 0) {
+        write(p.mean_out, g, mean);
+        write(p.rstd_out, g, rstd);
+    }
+}
+
+static nbx_status group_norm_cuda(nbx_op_call *c) {
+    const group_norm_job *job = (const group_norm_job *)c->state;
+    const nbx_tensor *x = arg_tensor(c, 0);
+    const int64_t groups = job->batch * job->groups, size = job->channels / job->groups, cells = job->batch * job->channels;
+    if (cells == 0) return NBX_OK;
+    double *memory = (double *)c->scratch;
+    group_call p;
+    memset(&p, 0, sizeof p);
+    p.mean = memory, p.var = memory + groups, p.shift = p.var + groups, p.channel_mean = p.shift + job->channels, p.channel_scale = p.channel_mean + cells;
+    p.weight = reference(arg_tensor(c, 1)), p.bias = reference(arg_tensor(c, 2));
+    p.mean_out = reference(out_get(c, 1)), p.rstd_out = reference(out_get(c, 2));
+    p.mean_out.step = p.rstd_out.step = 1;
+    p.eps = job->eps, p.batch = job->batch, p.channels = job->channels, p.groups = job->groups;
+    p.empty = x->numel == 0;
+    if (!p.empty) {  // x as [batch, groups, channels of a group, ...]: moments over all but the first two
+        device_view view;
+        view.shape[0] = x->shape[0], view.stride[0] = x->stride[0];
+        view.shape[1] = job->groups, view.stride[1] = x->stride[1] * size;
+        view.shape[2] = size, view.stride[2] = x->stride[1];
+        for (int d = 2; d < x->rank; d++) view.shape[d + 1] = x->shape[d], view.stride[d + 1] = x->stride[d];
+        const nbx_tensor *grouped = view_of(&view, nbx_data(x), (nbx_dtype)x->dtype, x->rank + 1);
+        const reduce_job moments = moments_job(x, (((uint64_t)1 << (x->rank + 1)) - 1) & ~(uint64_t)3);
+        void *const out[2] = {p.var, p.mean};
+        const nbx_dtype dtype[2] = {NBX_FLOAT64, NBX_FLOAT64};
+        const nbx_status status = nbx_cuda_reduce(c, &moments, grouped, out, dtype, p.channel_scale + cells);
+        if (status != NBX_OK) return status;
+    }
+    group_parameters<<<(unsigned)((cells + 127) / 128), 128, 0, stream_of(c)>>>(p);
+    return apply_affine(c, x, out_get(c, 0), p.channel_mean, p.channel_scale, p.shift, true);
+}
+
+NBX_CUDA_KERNEL("aten::native_group_norm", group_norm_cuda)

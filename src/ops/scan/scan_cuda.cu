@@ -1,0 +1,184 @@
+// Running results on CUDA. Lines whose neighbours are closer than their elements: a thread per line. Others: a block per line,
+// tiles of 2048 elements, 8 in a row per thread, carried from tile to tile: the order depends on the length alone.
+#include "ops/elementwise/engine.cuh"
+#include "ops/scan/scan.h"
+
+#include <string.h>
+
+enum { SCAN_DIMS = 12, SCAN_THREADS = 256 };
+
+typedef struct scan_call {
+    const char *x;
+    char *y;
+    int64_t *index;  // cummax, cummin
+    int in, cast, out, op;
+    bool through;    // the dtype cast to is narrower than the class of computing
+    int64_t count, length, x_step, y_step, index_step;
+    int rank;
+    int64_t shape[SCAN_DIMS], x_line[SCAN_DIMS], y_line[SCAN_DIMS], index_line[SCAN_DIMS];
+} scan_call;
+
+template <typename C> struct running {
+    C v;
+    int64_t at;
+};
+template <typename C> static __device__ __forceinline__ bool is_nan(C x) { return x != x; }
+template <> __device__ __forceinline__ bool is_nan<cdouble>(cdouble x) { return x.re != x.re || x.im != x.im; }
+
+// What follows b after a.
+template <typename C> static __device__ __forceinline__ running<C> join(int op, const running<C> &a, const running<C> &b) {
+    running<C> r = b;
+    switch (op) {
+    case SCAN_SUM: r.v = a.v + b.v; break;
+    case SCAN_PROD: r.v = a.v * b.v; break;
+    default:
+        if constexpr (!ewc_class<C>::complex) {
+            if (op == SCAN_MAX) return is_nan(b.v) || (!is_nan(a.v) && b.v >= a.v) ? b : a;
+            if (op == SCAN_MIN) return is_nan(b.v) || (!is_nan(a.v) && b.v <= a.v) ? b : a;
+            if constexpr (!ewc_class<C>::integral) {
+                const C high = a.v > b.v || is_nan(a.v) ? a.v : b.v, low = a.v > b.v || is_nan(a.v) ? b.v : a.v;
+                r.v = is_nan(high) || is_nan(low) ? (C)NAN : isinf(high) ? high : high + (C)log1p(exp(low - high));
+            }
+        }
+        break;
+    }
+    return r;
+}
+
+template <typename C> static __device__ __noinline__ C through(int dtype, C x) {
+    double room[2];
+    ewc_store<C>(dtype, room, x);
+    return ewc_load<C>(dtype, room);
+}
+
+template <typename C> static __device__ __forceinline__ running<C> element(const scan_call &p, const char *x, int64_t i) {
+    running<C> r;
+    r.v = ewc_load<C>(p.in, x + i * p.x_step);
+    if (p.through) r.v = through<C>(p.cast, r.v);
+    r.at = i;
+    return r;
+}
+
+template <typename C> static __device__ __forceinline__ void put(const scan_call &p, char *y, int64_t *index, int64_t i, const running<C> &r) {
+    ewc_store<C>(p.out, y + i * p.y_step, r.v);
+    if (p.index) index[i * p.index_step] = r.at;
+}
+
+static __device__ __forceinline__ void line_place(const scan_call &p, int64_t line, const char **x, char **y, int64_t **index) {
+    *x = p.x, *y = p.y, *index = p.index;
+    for (int d = 0; d < p.rank; d++) {
+        const int64_t at = line % p.shape[d];
+        line /= p.shape[d];
+        *x += at * p.x_line[d], *y += at * p.y_line[d];
+        if (p.index) *index += at * p.index_line[d];
+    }
+}
+
+template <typename C> static __global__ void __launch_bounds__(SCAN_THREADS) scan_lines(const __grid_constant__ scan_call p) {
+    const int64_t line = (int64_t)blockIdx.x * SCAN_THREADS + threadIdx.x;
+    if (line >= p.count) return;
+    const char *x;
+    char *y;
+    int64_t *index;
+    line_place(p, line, &x, &y, &index);
+    running<C> r = element<C>(p, x, 0);
+    put(p, y, index, 0, r);
+    for (int64_t i = 1; i < p.length; i++) {
+        r = join(p.op, r, element<C>(p, x, i));
+        put(p, y, index, i, r);
+    }
+}
+
+template <typename C> static __global__ void __launch_bounds__(SCAN_THREADS) scan_rows(const __grid_constant__ scan_call p) {
+    __shared__ running<C> warps[SCAN_THREADS / 32];
+    const int tid = (int)threadIdx.x, lane = tid & 31, warp = tid >> 5;
+    const char *x;
+    char *y;
+    int64_t *index;
+    line_place(p, blockIdx.x, &x, &y, &index);
+    running<C> carry;
+    bool carried = false;
+    for (int64_t first = 0; first < p.length; first += SCAN_THREADS * EWC_LANES) {
+        const int64_t begin = first + tid * EWC_LANES;
+        const int mine = begin < p.length ? (int)(p.length - begin < EWC_LANES ? p.length - begin : EWC_LANES) : 0;
+        running<C> r[EWC_LANES], total;
+        bool any = mine > 0;
+#pragma unroll
+        for (int k = 0; k < EWC_LANES; k++)
+            if (k < mine) r[k] = k == 0 ? element<C>(p, x, begin) : join(p.op, r[k - 1], element<C>(p, x, begin + k));
+        total = mine > 0 ? r[0] : carry;
+#pragma unroll
+        for (int k = 1; k < EWC_LANES; k++)
+            if (k < mine) total = r[k];
+        // inclusive over the threads of a warp, then over warps
+        running<C> before = total;
+        bool has_before = false;
+        for (int step = 1; step < 32; step <<= 1) {
+            running<C> o;
+#pragma unroll
+            for (int i = 0; i < (int)(sizeof o / 4); i++) ((uint32_t *)&o)[i] = __shfl_up_sync(~0u, ((const uint32_t *)&total)[i], step);
+            const bool other = __shfl_up_sync(~0u, any ? 1 : 0, step) != 0;
+            if (lane >= step && other) total = any ? join(p.op, o, total) : o, any = true;
+        }
+#pragma unroll
+        for (int i = 0; i < (int)(sizeof before / 4); i++) ((uint32_t *)&before)[i] = __shfl_up_sync(~0u, ((const uint32_t *)&total)[i], 1);
+        has_before = __shfl_up_sync(~0u, any ? 1 : 0, 1) != 0 && lane > 0;
+        if (lane == 31) warps[warp] = total;
+        __syncthreads();
+        running<C> ahead = carry;
+        bool has_ahead = carried;
+        for (int w = 0; w < warp; w++) {
+            if (first + (int64_t)w * 32 * EWC_LANES >= p.length) break;
+            ahead = has_ahead ? join(p.op, ahead, warps[w]) : warps[w];
+            has_ahead = true;
+        }
+        if (has_before) ahead = has_ahead ? join(p.op, ahead, before) : before, has_ahead = true;
+#pragma unroll
+        for (int k = 0; k < EWC_LANES; k++)
+            if (k < mine) put(p, y, index, begin + k, has_ahead ? join(p.op, ahead, r[k]) : r[k]);
+        for (int w = 0; w < SCAN_THREADS / 32; w++) {
+            if (first + (int64_t)w * 32 * EWC_LANES >= p.length) break;
+            carry = carried ? join(p.op, carry, warps[w]) : warps[w];
+            carried = true;
+        }
+        __syncthreads();
+    }
+}
+
+template <typename C> static void launch(const scan_call &p, bool rows, cudaStream_t stream) {
+    if (rows) scan_rows<C><<<(unsigned)p.count, SCAN_THREADS, 0, stream>>>(p);
+    else scan_lines<C><<<(unsigned)((p.count + SCAN_THREADS - 1) / SCAN_THREADS), SCAN_THREADS, 0, stream>>>(p);
+}
+
+static nbx_status scan_cuda(nbx_op_call *c) {
+    const scan_job *job = (const scan_job *)c->state;
+    const nbx_tensor *x = arg_tensor(c, 0), *y = out_get(c, 0), *index = c->out_count > 1 ? out_get(c, 1) : NULL;
+    const nbx_tensor *operands[3] = {y, x, index};
+    if (y->numel == 0) return NBX_OK;
+    lines l;
+    lines_plan(&l, job->dim, index ? 3 : 2, operands);
+    if (l.rank > SCAN_DIMS) return nbx_call_fail(c, NBX_ERROR_UNSUPPORTED, "more than %d dims that do not merge on CUDA", SCAN_DIMS);
+    scan_call p;
+    memset(&p, 0, sizeof p);
+    p.x = (const char *)nbx_data(x), p.y = (char *)nbx_data(y), p.index = index ? (int64_t *)nbx_data(index) : NULL;
+    p.in = job->in, p.cast = job->cast, p.out = y->dtype, p.op = job->op;
+    p.through = job->cast != job->in && nbx_dtype_size((nbx_dtype)job->cast) < 8;
+    p.count = l.count, p.length = l.length, p.y_step = l.along[0], p.x_step = l.along[1], p.index_step = index ? l.along[2] / 8 : 0;
+    p.rank = l.rank;
+    for (int d = 0; d < l.rank; d++) {
+        p.shape[d] = l.shape[d], p.y_line[d] = l.step[0][d], p.x_line[d] = l.step[1][d];
+        p.index_line[d] = index ? l.step[2][d] / 8 : 0;
+    }
+    const bool rows = (p.length > 256 && p.count < 4096) || (l.rank > 0 ? p.x_step <= l.step[1][0] : true);
+    cudaStream_t stream = stream_of(c);
+    if (job->domain == REDUCE_COMPLEX) launch<cdouble>(p, rows, stream);
+    else if (job->domain == REDUCE_I64) launch<int64_t>(p, rows, stream);
+    else launch<double>(p, rows, stream);
+    return launch_status(c);
+}
+
+NBX_CUDA_KERNEL("aten::cumsum", scan_cuda)
+NBX_CUDA_KERNEL("aten::cumprod", scan_cuda)
+NBX_CUDA_KERNEL("aten::cummax", scan_cuda)
+NBX_CUDA_KERNEL("aten::cummin", scan_cuda)
+NBX_CUDA_KERNEL("aten::logcumsumexp", scan_cuda)

@@ -1,0 +1,222 @@
+// Softmax on CUDA: a warp (to 1024 elements) or a block per row; dense rows of at most 16384 elements stay in registers and
+// are read once; longer ones are read a second time, from L2 as far as it goes. Other dims: a thread per line, neighbouring
+// lines in neighbouring lanes.
+#include "ops/elementwise/engine.cuh"
+#include "ops/softmax/softmax.h"
+
+#include <string.h>
+
+enum { LINE_DIMS = 12 };
+
+typedef struct softmax_call {
+    const char *x;
+    char *y;
+    int in, out;
+    bool log, safe, dense;
+    int64_t count, length, x_step, y_step;
+    int rank;
+    int64_t shape[LINE_DIMS], x_line[LINE_DIMS], y_line[LINE_DIMS];
+} softmax_call;
+
+template <typename C> struct peak {  // largest, and sum of exp(x - largest)
+    C top, sum;
+    __device__ __forceinline__ void join(C t, C s) {
+        if (t == top || t != t) {
+            top = t;
+            sum += s;
+            return;
+        }
+        const C higher = top > t || top != top ? top : t;
+        sum = sum * (C)exp(top - higher) + s * (C)exp(t - higher);
+        top = higher;
+    }
+};
+
+template <typename C, int THREADS> static __device__ __forceinline__ peak<C> over_row(peak<C> a) {
+    __shared__ peak<C> part[THREADS / 32];
+#pragma unroll
+    for (int step = 16; step; step >>= 1) {
+        const C t = __shfl_xor_sync(~0u, a.top, step), s = __shfl_xor_sync(~0u, a.sum, step);
+        a.join(t, s);
+    }
+    if (THREADS == 32) return a;
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = a;
+    __syncthreads();
+    a = part[0];
+    for (int w = 1; w < THREADS / 32; w++) a.join(part[w].top, part[w].sum);
+    return a;
+}
+
+template <typename C> static __device__ __forceinline__ void line_place(const softmax_call &p, int64_t line, const char **x, char **y) {
+    *x = p.x, *y = p.y;
+    for (int d = 0; d < p.rank; d++) {
+        const int64_t at = line % p.shape[d];
+        line /= p.shape[d];
+        *x += at * p.x_line[d];
+        *y += at * p.y_line[d];
+    }
+}
+
+// What becomes of one element once top and sum are known. A row of -inf: NaN, or 0 when it is safe.
+template <typename C> struct finisher {
+    C shift, factor;
+    bool zero, log;
+    __device__ __forceinline__ finisher(const softmax_call &p, peak<C> a) {
+        zero = p.safe && a.top == (C)-INFINITY;
+        log = p.log;
+        shift = p.log ? a.top + (C)::log(a.sum) : a.top;
+        if (p.log && isinf(a.top)) shift = a.top;
+        factor = (C)1 / a.sum;
+    }
+    __device__ __forceinline__ C operator()(C x) const { return zero ? (C)0 : log ? x - shift : (C)exp(x - shift) * factor; }
+};
+template <typename C, int THREADS, int PER>
+static __global__ void __launch_bounds__(THREADS < 256 ? 256 : THREADS) softmax_rows(const __grid_constant__ softmax_call p) {
+    constexpr int ROWS = THREADS == 32 ? 8 : 1;
+    const int lane = (int)threadIdx.x % THREADS;
+    const int64_t row = (int64_t)blockIdx.x * ROWS + threadIdx.x / THREADS;
+    if (row >= p.count) return;
+    const char *x;
+    char *y;
+    line_place<C>(p, row, &x, &y);
+    const int in = nbx_cuda_dtype_bytes(p.in), out = nbx_cuda_dtype_bytes(p.out);
+    peak<C> a = {(C)-INFINITY, (C)0};
+    constexpr int N = PER > 0 ? PER : 1;
+    C v[N][EWC_LANES];
+    if (PER > 0) {
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            const int64_t i = ((int64_t)k * THREADS + lane) * EWC_LANES;
+            if (i < p.length) ewc_load_dense<C>(p.in, x + i * in, v[k]);
+#pragma unroll
+            for (int j = 0; j < EWC_LANES; j++) {
+                if (i >= p.length) v[k][j] = (C)-INFINITY;
+                a.top = a.top > v[k][j] || a.top != a.top ? a.top : v[k][j];
+            }
+        }
+        const C base = isinf(a.top) && a.top < 0 ? (C)0 : a.top;
+#pragma unroll
+        for (int k = 0; k < N; k++)
+#pragma unroll
+            for (int j = 0; j < EWC_LANES; j++)
+                if (((int64_t)k * THREADS + lane) * EWC_LANES < p.length) a.sum += (C)exp(v[k][j] - base);
+    } else {
+        for (int64_t i = lane; i < p.length; i += THREADS) {
+            const C e = ewc_load<C>(p.in, x + i * p.x_step);
+            if (e <= a.top) a.sum += (C)exp(e - (isinf(a.top) && a.top < 0 ? (C)0 : a.top));
+            else a.join(e, (C)1);
+        }
+    }
+    if (a.top == (C)-INFINITY) a.sum = 0;
+    a = over_row<C, THREADS>(a);
+    const finisher<C> f(p, a);
+    if (PER > 0) {
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            const int64_t i = ((int64_t)k * THREADS + lane) * EWC_LANES;
+            if (i >= p.length) continue;
+#pragma unroll
+            for (int j = 0; j < EWC_LANES; j++) v[k][j] = f(v[k][j]);
+            ewc_store_dense<C>(p.out, y + i * out, v[k]);
+        }
+    } else {
+        for (int64_t i = lane; i < p.length; i += THREADS) ewc_store<C>(p.out, y + i * p.y_step, f(ewc_load<C>(p.in, x + i * p.x_step)));
+    }
+}
+
+// Long dense rows: two reads by vectors.
+template <typename C> static __global__ void __launch_bounds__(1024) softmax_long(const __grid_constant__ softmax_call p) {
+    const char *x;
+    char *y;
+    line_place<C>(p, blockIdx.x, &x, &y);
+    const int in = nbx_cuda_dtype_bytes(p.in), out = nbx_cuda_dtype_bytes(p.out);
+    peak<C> a = {(C)-INFINITY, (C)0};
+    for (int64_t i = (int64_t)threadIdx.x * EWC_LANES; i < p.length; i += 1024 * EWC_LANES) {
+        C v[EWC_LANES];
+        ewc_load_dense<C>(p.in, x + i * in, v);
+        C top = v[0];
+#pragma unroll
+        for (int j = 1; j < EWC_LANES; j++) top = top > v[j] || top != top ? top : v[j];
+        if (!(top <= a.top)) {
+            const C sum = a.top == (C)-INFINITY ? (C)0 : a.sum * (C)exp(a.top - top);
+            a.top = top;
+            a.sum = sum;
+        }
+        const C base = isinf(a.top) && a.top < 0 ? (C)0 : a.top;
+#pragma unroll
+        for (int j = 0; j < EWC_LANES; j++) a.sum += (C)exp(v[j] - base);
+    }
+    if (a.top == (C)-INFINITY) a.sum = 0;
+    a = over_row<C, 1024>(a);
+    const finisher<C> f(p, a);
+    for (int64_t i = (int64_t)threadIdx.x * EWC_LANES; i < p.length; i += 1024 * EWC_LANES) {
+        C v[EWC_LANES];
+        ewc_load_dense<C>(p.in, x + i * in, v);
+#pragma unroll
+        for (int j = 0; j < EWC_LANES; j++) v[j] = f(v[j]);
+        ewc_store_dense<C>(p.out, y + i * out, v);
+    }
+}
+
+template <typename C> static __global__ void __launch_bounds__(128) softmax_lines(const __grid_constant__ softmax_call p) {
+    const int64_t line = (int64_t)blockIdx.x * 128 + threadIdx.x;
+    if (line >= p.count) return;
+    const char *x;
+    char *y;
+    line_place<C>(p, line, &x, &y);
+    peak<C> a = {(C)-INFINITY, (C)0};
+    for (int64_t i = 0; i < p.length; i++) {
+        const C e = ewc_load<C>(p.in, x + i * p.x_step);
+        if (e <= a.top) a.sum += (C)exp(e - (isinf(a.top) && a.top < 0 ? (C)0 : a.top));
+        else a.join(e, (C)1);
+    }
+    if (a.top == (C)-INFINITY) a.sum = 0;
+    const finisher<C> f(p, a);
+    for (int64_t i = 0; i < p.length; i++) ewc_store<C>(p.out, y + i * p.y_step, f(ewc_load<C>(p.in, x + i * p.x_step)));
+}
+
+template <typename C> static void launch(const softmax_call &p, bool rows, cudaStream_t stream) {
+    const unsigned count = (unsigned)p.count, eighth = (unsigned)((p.count + 7) / 8);
+    if (!rows) softmax_lines<C><<<(unsigned)((p.count + 127) / 128), 128, 0, stream>>>(p);
+    else if (!p.dense && p.length <= 1024) softmax_rows<C, 32, 0><<<eighth, 256, 0, stream>>>(p);
+    else if (!p.dense) softmax_rows<C, 512, 0><<<count, 512, 0, stream>>>(p);
+    else if (p.length <= 256) softmax_rows<C, 32, 1><<<eighth, 256, 0, stream>>>(p);
+    else if (p.length <= 1024) softmax_rows<C, 32, 4><<<eighth, 256, 0, stream>>>(p);
+    else if (p.length <= 4096) softmax_rows<C, 256, 2><<<count, 256, 0, stream>>>(p);
+    else if (p.length <= 16384) softmax_rows<C, 512, 4><<<count, 512, 0, stream>>>(p);
+    else softmax_long<C><<<count, 1024, 0, stream>>>(p);
+}
+
+static nbx_status softmax_cuda(nbx_op_call *c) {
+    const softmax_job *job = (const softmax_job *)c->state;
+    const nbx_tensor *x = arg_tensor(c, 0), *y = out_get(c, 0);
+    const nbx_tensor *operands[2] = {y, x};
+    if (y->numel == 0) return NBX_OK;
+    lines l;
+    lines_plan(&l, job->dim, 2, operands);
+    if (l.rank > LINE_DIMS) return nbx_call_fail(c, NBX_ERROR_UNSUPPORTED, "more than %d dims that do not merge on CUDA", LINE_DIMS);
+    softmax_call p;
+    memset(&p, 0, sizeof p);
+    p.x = (const char *)nbx_data(x), p.y = (char *)nbx_data(y);
+    p.in = x->dtype, p.out = y->dtype;
+    p.log = job->log, p.safe = job->safe;
+    p.count = l.count, p.length = l.length, p.y_step = l.along[0], p.x_step = l.along[1];
+    p.rank = l.rank;
+    const int64_t in = (int64_t)nbx_dtype_size((nbx_dtype)x->dtype), out = (int64_t)nbx_dtype_size((nbx_dtype)y->dtype);
+    p.dense = p.x_step == in && p.y_step == out && p.length % EWC_LANES == 0 && (uintptr_t)p.x % 16 == 0 && (uintptr_t)p.y % 16 == 0;
+    for (int d = 0; d < l.rank; d++) {
+        p.shape[d] = l.shape[d], p.y_line[d] = l.step[0][d], p.x_line[d] = l.step[1][d];
+        p.dense = p.dense && p.x_line[d] % 16 == 0 && p.y_line[d] % 16 == 0;
+    }
+    // Lines whose neighbours are closer than their elements are walked by a thread each.
+    const bool rows = p.x_step == in || l.rank == 0 || l.step[1][0] != in || p.count < 1024;
+    if (x->dtype == NBX_FLOAT64 || y->dtype == NBX_FLOAT64) launch<double>(p, rows, stream_of(c));
+    else launch<float>(p, rows, stream_of(c));
+    return launch_status(c);
+}
+
+NBX_CUDA_KERNEL("aten::_softmax", softmax_cuda)
+NBX_CUDA_KERNEL("aten::_log_softmax", softmax_cuda)
+NBX_CUDA_KERNEL("aten::softmax.int", softmax_cuda)
+NBX_CUDA_KERNEL("aten::log_softmax.int", softmax_cuda)
+NBX_CUDA_KERNEL("aten::_safe_softmax", softmax_cuda)
