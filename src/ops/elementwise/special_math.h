@@ -8,17 +8,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+// One source for the CPU and for CUDA.
+#ifdef __CUDACC__
+#define SPECIAL_FUNCTION static __device__ __noinline__
+#define SPECIAL_TABLE static __device__ const
+#else
+#define SPECIAL_FUNCTION static inline
+#define SPECIAL_TABLE static const
+#endif
+
 #define SPECIAL_PI 3.14159265358979323846
 #define SPECIAL_NAN ((double)NAN)
 #define SPECIAL_INF ((double)INFINITY)
 
 // --------------------------------------------------------------------------------------------------------------- gamma
 // Bernoulli numbers B2, B4, ...
-static const double special_bernoulli[] = {1.0 / 6,     -1.0 / 30,    1.0 / 42,        -1.0 / 30,    5.0 / 66,
+SPECIAL_TABLE double special_bernoulli[] = {1.0 / 6,     -1.0 / 30,    1.0 / 42,        -1.0 / 30,    5.0 / 66,
                                            -691.0 / 2730, 7.0 / 6,    -3617.0 / 510,   43867.0 / 798, -174611.0 / 330};
 
 // psi(x): reflection for x < 0, recurrence up to 10, then log x - 1/2x - sum B2k / (2k x^2k).
-static inline double special_digamma(double x) {
+SPECIAL_FUNCTION double special_digamma(double x) {
     if (x == 0) return copysign(SPECIAL_INF, -x);
     double add = 0;
     if (x < 0) {
@@ -39,7 +48,7 @@ static inline double special_digamma(double x) {
 }
 
 // Hurwitz zeta by Euler and Maclaurin: terms up to q + N > 10, an integral, half a term, Bernoulli corrections.
-static inline double special_zeta(double s, double q) {
+SPECIAL_FUNCTION double special_zeta(double s, double q) {
     if (s == 1) return SPECIAL_INF;
     if (!(s > 1)) return SPECIAL_NAN;
     if (q <= 0) {
@@ -68,7 +77,7 @@ static inline double special_zeta(double s, double q) {
     return sum;
 }
 
-static inline double special_trigamma(double x) {
+SPECIAL_FUNCTION double special_trigamma(double x) {
     if (x < 0.5) {
         const double s = sin(SPECIAL_PI * x);
         return -special_zeta(2, 1 - x) + SPECIAL_PI * SPECIAL_PI / (s * s);
@@ -76,14 +85,14 @@ static inline double special_trigamma(double x) {
     return special_zeta(2, x);
 }
 
-static inline double special_polygamma(double n, double x) {
+SPECIAL_FUNCTION double special_polygamma(double n, double x) {
     if (n == 0) return special_digamma(x);
     if (n == 1) return special_trigamma(x);
     return (fmod(n, 2) != 0 ? 1 : -1) * tgamma(n + 1) * special_zeta(n + 1, x);
 }
 
 // x^a e^-x / Gamma(a + 1), without cancelling where a and x are large and close.
-static inline double special_gamma_prefix(double a, double x) {
+SPECIAL_FUNCTION double special_gamma_prefix(double a, double x) {
     if (a < 20) return exp(a * log(x) - x - lgamma(a + 1));
     const double t = (x - a) / a, inverse = 1 / (a * a);
     const double stirling = (1.0 / 12 - inverse * (1.0 / 360 - inverse * (1.0 / 1260 - inverse / 1680))) / a;
@@ -92,7 +101,7 @@ static inline double special_gamma_prefix(double a, double x) {
 }
 
 // The series of the lower function, and the continued fraction of the upper one (Lentz).
-static inline double special_gamma_series(double a, double x) {
+SPECIAL_FUNCTION double special_gamma_series(double a, double x) {
     double term = 1, sum = 1;
     for (int k = 1; k < 100000; k++) {
         term *= x / (a + k);
@@ -101,7 +110,7 @@ static inline double special_gamma_series(double a, double x) {
     }
     return sum * special_gamma_prefix(a, x);
 }
-static inline double special_gamma_fraction(double a, double x) {
+SPECIAL_FUNCTION double special_gamma_fraction(double a, double x) {
     double b = x + 1 - a, c = 1e300, d = 1 / b, h = d;
     for (int k = 1; k < 100000; k++) {
         const double an = -k * (k - a);
@@ -119,7 +128,7 @@ static inline double special_gamma_fraction(double a, double x) {
 }
 
 // Regularised incomplete gamma functions P and Q.
-static inline double special_gammainc(double a, double x) {
+SPECIAL_FUNCTION double special_gammainc(double a, double x) {
     if (x < 0 || a < 0 || x != x || a != a) return SPECIAL_NAN;
     if (a == 0) return x > 0 ? 1 : SPECIAL_NAN;
     if (x == 0) return 0;
@@ -127,7 +136,7 @@ static inline double special_gammainc(double a, double x) {
     if (isinf(x)) return 1;
     return x < a + 1 ? special_gamma_series(a, x) : 1 - special_gamma_fraction(a, x);
 }
-static inline double special_gammaincc(double a, double x) {
+SPECIAL_FUNCTION double special_gammaincc(double a, double x) {
     if (x < 0 || a < 0 || x != x || a != a) return SPECIAL_NAN;
     if (a == 0) return x > 0 ? 0 : SPECIAL_NAN;
     if (x == 0) return 1;
@@ -138,7 +147,7 @@ static inline double special_gammaincc(double a, double x) {
 
 // --------------------------------------------------------------------------------------------------------- normal, error
 // e^(x^2) erfc(x)
-static inline double special_erfcx(double x) {
+SPECIAL_FUNCTION double special_erfcx(double x) {
     if (x != x) return x;
     if (x < 10) {
         if (x < -26.7) return SPECIAL_INF;
@@ -156,15 +165,15 @@ static inline double special_erfcx(double x) {
     return 0.56418958354775628695 / x * sum;
 }
 
-static inline double special_ndtr(double x) { return 0.5 * erfc(-x * 0.70710678118654752440); }
-static inline double special_log_ndtr(double x) {
+SPECIAL_FUNCTION double special_ndtr(double x) { return 0.5 * erfc(-x * 0.70710678118654752440); }
+SPECIAL_FUNCTION double special_log_ndtr(double x) {
     const double t = x * 0.70710678118654752440;
     if (x < -1) return log(special_erfcx(-t) / 2) - t * t;
     return log1p(-erfc(t) / 2);
 }
 
 // The inverse of ndtr: a start from the tail expansion, then Halley's steps (each triples the digits).
-static inline double special_ndtri(double p) {
+SPECIAL_FUNCTION double special_ndtri(double p) {
     if (p != p || p < 0 || p > 1) return SPECIAL_NAN;
     if (p == 0) return -SPECIAL_INF;
     if (p == 1) return SPECIAL_INF;
@@ -191,7 +200,7 @@ static inline double special_ndtri(double p) {
     return x;
 }
 
-static inline double special_erfinv(double y) {
+SPECIAL_FUNCTION double special_erfinv(double y) {
     if (y != y || y < -1 || y > 1) return SPECIAL_NAN;
     if (fabs(y) == 1) return copysign(SPECIAL_INF, y);
     if (fabs(y) > 0.9) return copysign(special_ndtri((1 - fabs(y)) / 2) * -0.70710678118654752440, y);
@@ -204,14 +213,14 @@ static inline double special_erfinv(double y) {
     return x;
 }
 
-static inline double special_entr(double x) {
+SPECIAL_FUNCTION double special_entr(double x) {
     if (x != x) return x;
     return x > 0 ? -x * log(x) : x == 0 ? 0 : -SPECIAL_INF;
 }
 
 // -------------------------------------------------------------------------------------------------------------- Bessel
 // e^-|x| I_n(x), n = 0 or 1: the power series (all terms positive), far out the asymptotic one.
-static inline double special_ie(int n, double x) {
+SPECIAL_FUNCTION double special_ie(int n, double x) {
     const double size = fabs(x), sign = n && x < 0 ? -1 : 1;
     if (x != x) return x;
     if (isinf(x)) return 0;
@@ -236,18 +245,18 @@ static inline double special_ie(int n, double x) {
     }
     return sign * sum / sqrt(2 * SPECIAL_PI * size);
 }
-static inline double special_i0e(double x) { return special_ie(0, x); }
-static inline double special_i1e(double x) { return special_ie(1, x); }
-static inline double special_i(int n, double x) {
+SPECIAL_FUNCTION double special_i0e(double x) { return special_ie(0, x); }
+SPECIAL_FUNCTION double special_i1e(double x) { return special_ie(1, x); }
+SPECIAL_FUNCTION double special_i(int n, double x) {
     const double scaled = special_ie(n, x);
     if (isinf(x)) return n && x < 0 ? -SPECIAL_INF : SPECIAL_INF;
     return fabs(x) < 700 ? scaled * exp(fabs(x)) : scaled * exp(fabs(x) / 2) * exp(fabs(x) / 2);
 }
-static inline double special_i0(double x) { return special_i(0, x); }
-static inline double special_i1(double x) { return special_i(1, x); }
+SPECIAL_FUNCTION double special_i0(double x) { return special_i(0, x); }
+SPECIAL_FUNCTION double special_i1(double x) { return special_i(1, x); }
 
 // e^x K_nu(x) = integral over t > 0 of e^(-x (cosh t - 1)) cosh(nu t), x > 0.
-static inline double special_ke_integral(double nu, double x) {
+SPECIAL_FUNCTION double special_ke_integral(double nu, double x) {
     const double end = acosh(1 + 750 / x), step = end / (x < 1e-3 ? 512 : 256);
     double sum = 0.5;
     for (double t = step; t <= end; t += step) {
@@ -258,7 +267,7 @@ static inline double special_ke_integral(double nu, double x) {
     return sum * step;
 }
 // e^x K_n(x), n = 0 or 1. Small x: by I_n and a series with a logarithm.
-static inline double special_ke(int n, double x) {
+SPECIAL_FUNCTION double special_ke(int n, double x) {
     if (x != x || x < 0) return SPECIAL_NAN;
     if (x == 0) return SPECIAL_INF;
     if (isinf(x)) return 0;
@@ -276,17 +285,17 @@ static inline double special_ke(int n, double x) {
     const double value = n ? 1 / x + log_half * i - sum : sum - log_half * i;
     return value * exp(x);
 }
-static inline double special_k0e(double x) { return special_ke(0, x); }
-static inline double special_k1e(double x) { return special_ke(1, x); }
-static inline double special_k0(double x) { return special_ke(0, x) * exp(-x); }
-static inline double special_k1(double x) { return special_ke(1, x) * exp(-x); }
+SPECIAL_FUNCTION double special_k0e(double x) { return special_ke(0, x); }
+SPECIAL_FUNCTION double special_k1e(double x) { return special_ke(1, x); }
+SPECIAL_FUNCTION double special_k0(double x) { return special_ke(0, x) * exp(-x); }
+SPECIAL_FUNCTION double special_k1(double x) { return special_ke(1, x) * exp(-x); }
 
-static inline double special_j0(double x) { return isinf(x) ? 0 : j0(x); }
-static inline double special_j1(double x) { return isinf(x) ? 0 : j1(x); }
-static inline double special_y0(double x) { return x < 0 ? SPECIAL_NAN : x == 0 ? -SPECIAL_INF : isinf(x) ? 0 : y0(x); }
-static inline double special_y1(double x) { return x < 0 ? SPECIAL_NAN : x == 0 ? -SPECIAL_INF : isinf(x) ? 0 : y1(x); }
+SPECIAL_FUNCTION double special_j0(double x) { return isinf(x) ? 0 : j0(x); }
+SPECIAL_FUNCTION double special_j1(double x) { return isinf(x) ? 0 : j1(x); }
+SPECIAL_FUNCTION double special_y0(double x) { return x < 0 ? SPECIAL_NAN : x == 0 ? -SPECIAL_INF : isinf(x) ? 0 : y0(x); }
+SPECIAL_FUNCTION double special_y1(double x) { return x < 0 ? SPECIAL_NAN : x == 0 ? -SPECIAL_INF : isinf(x) ? 0 : y1(x); }
 
-static inline double special_spherical_j0(double x) {
+SPECIAL_FUNCTION double special_spherical_j0(double x) {
     if (isinf(x)) return 0;
     if (fabs(x) < 0.5) {
         const double s = x * x;
@@ -296,7 +305,7 @@ static inline double special_spherical_j0(double x) {
 }
 
 // Ai. |x| <= 4: the two power series; right of that sqrt(x/3)/pi K_1/3; left of that the asymptotic sums (1e-12).
-static inline double special_airy(double x) {
+SPECIAL_FUNCTION double special_airy(double x) {
     if (x != x || isinf(x)) return SPECIAL_NAN;
     if (x > 103.892) return 0;
     if (x > 1) {
@@ -331,7 +340,7 @@ static inline double special_airy(double x) {
 
 // --------------------------------------------------------------------------------------------------------- polynomials
 // By three-term recurrence; degree below 0 gives 0.
-static inline double special_chebyshev(double x, int64_t n, int kind) {  // kind 0 to 3: T, U, V, W
+SPECIAL_FUNCTION double special_chebyshev(double x, int64_t n, int kind) {  // kind 0 to 3: T, U, V, W
     if (n < 0) return 0;
     if (kind == 0) {
         if (fabs(x) == 1) return x > 0 || n % 2 == 0 ? 1 : -1;
@@ -365,7 +374,7 @@ static inline double special_chebyshev(double x, int64_t n, int kind) {  // kind
     }
     return now;
 }
-static inline double special_hermite(double x, int64_t n, bool physicist) {
+SPECIAL_FUNCTION double special_hermite(double x, int64_t n, bool physicist) {
     if (n < 0) return 0;
     const double factor = physicist ? 2 : 1;
     double before = 1, now = factor * x;
@@ -377,7 +386,7 @@ static inline double special_hermite(double x, int64_t n, bool physicist) {
     }
     return now;
 }
-static inline double special_laguerre(double x, int64_t n) {
+SPECIAL_FUNCTION double special_laguerre(double x, int64_t n) {
     if (n < 0) return 0;
     if (x == 0 || n == 0) return 1;
     double before = 1, now = 1 - x;
@@ -388,7 +397,7 @@ static inline double special_laguerre(double x, int64_t n) {
     }
     return now;
 }
-static inline double special_legendre(double x, int64_t n) {
+SPECIAL_FUNCTION double special_legendre(double x, int64_t n) {
     if (n < 0) return 0;
     if (fabs(x) == 1) return x > 0 || n % 2 == 0 ? 1 : -1;
     if (n == 0) return 1;
