@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cpu/gemm_kernels.h"
+#include "cpu/gemv.h"
 
 #define UNIT_ROWS 336                // a multiple of the tiles of 14 and of 6 rows
 #define UNIT_BYTES_WIDE 512          // of a row of a unit: 128 floats, 64 doubles
@@ -129,7 +130,13 @@ size_t nbx_gemm_scratch_bytes(const nbx_gemm *g, int threads)
     const plan p = make_plan(g, threads), q = make_plan(&turned, threads); // the run may exchange A and B
     const size_t bytes = p.a_bytes + p.sums_bytes + p.thread_bytes * (size_t)threads;
     const size_t turned_bytes = q.a_bytes + q.sums_bytes + q.thread_bytes * (size_t)threads;
-    return bytes > turned_bytes ? bytes : turned_bytes;
+    size_t most = bytes > turned_bytes ? bytes : turned_bytes;
+    for (int i = 0; i < 2 && p.kernels->gemv != NULL; i++) {
+        const nbx_gemm *way = i == 0 ? g : &turned;
+        const size_t few = way->m <= GEMV_ROWS ? gemv_scratch_bytes(way, threads) : 0;
+        most = few > most ? few : most;
+    }
+    return most;
 }
 
 static gemm_side side_of(const nbx_gemm *g, const void *data, int64_t entry_stride, int64_t entry, int64_t outer, int64_t inner)
@@ -331,6 +338,10 @@ void nbx_gemm_run(const nbx_gemm *g, nbx_pool *pool, void *scratch)
     }
     nbx_gemm turned;
     run r = {.g = turn(g, &turned) ? &turned : g};
+    if (gemv_suits(r.g, kernels)) {
+        gemv_run(r.g, kernels, pool, scratch);
+        return;
+    }
     r.p = make_plan(r.g, nbx_pool_threads(pool));
     r.a_packed = scratch;
     r.sums = r.a_packed + r.p.a_bytes;

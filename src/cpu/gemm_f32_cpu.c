@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-#include "core/half.h"
 #include "cpu/gemm_kernels.h"
+#include "cpu/gemm_load.h"
 #include "cpu/vecmath.h"
 
 #define REAL float
@@ -33,38 +33,6 @@ SIMD_INLINE void add_sum_f32(bool integer, float *acc, vf32 sum, bool first)
     } else {
         v_store(acc, first ? sum : v_add(v_load(acc), sum));
     }
-}
-
-SIMD_INLINE float load_real_f32(nbx_dtype dtype, const void *p, int64_t i)
-{
-    switch (dtype) {
-    case NBX_FLOAT16: return nbx_from_f16(((const uint16_t *)p)[i]);
-    case NBX_BFLOAT16: return nbx_from_bf16(((const uint16_t *)p)[i]);
-    case NBX_INT8: return ((const int8_t *)p)[i];
-    case NBX_UINT8: return ((const uint8_t *)p)[i];
-    default: return ((const float *)p)[i];
-    }
-}
-
-SIMD_INLINE vf32 load_vec_f32(nbx_dtype dtype, const void *p)
-{
-    switch (dtype) {
-    case NBX_FLOAT16: return v_load_f16(p);
-    case NBX_BFLOAT16: return v_load_bf16(p);
-    case NBX_INT8: return v_from_i32(vi_load_i8(p));
-    case NBX_UINT8: return v_from_i32(vi_load_u8(p));
-    default: return v_load(p);
-    }
-}
-
-SIMD_INLINE vf32 load_some_f32(nbx_dtype dtype, const void *p, int n)
-{
-    if (dtype == NBX_FLOAT32) return v_load_n(p, n);
-    if (dtype == NBX_FLOAT16) return v_load_f16_n(p, n);
-    if (dtype == NBX_BFLOAT16) return v_load_bf16_n(p, n);
-    float lanes[16] = {0};
-    for (int i = 0; i < n; i++) lanes[i] = load_real_f32(dtype, p, i);
-    return v_load(lanes);
 }
 
 // Neighbours in k are neighbours in memory: 16 x 16 tiles are turned over. A panel narrower than 16 goes through a buffer.
@@ -210,7 +178,10 @@ static void finish_int8(const nbx_gemm *g, int64_t entry, int64_t row, int64_t r
     }
 }
 
-const gemm_kernels NBX_KERNEL(gemm_kernels_f32) = {TILE_ROWS, TILE_VECS * 16, 4, pack_f32, pack_f32, block_f32, finish_f32};
-const gemm_kernels NBX_KERNEL(gemm_kernels_int8) = {TILE_ROWS, TILE_VECS * 16, 4, pack_f32, pack_f32, block_int8, finish_int8};
+void NBX_KERNEL(gemv_f32)(const gemv_work *w); // gemv_cpu.c
+
+const gemm_kernels NBX_KERNEL(gemm_kernels_f32) = {TILE_ROWS, TILE_VECS * 16, 4, pack_f32, pack_f32, block_f32, finish_f32,
+                                                   NBX_KERNEL(gemv_f32)};
+const gemm_kernels NBX_KERNEL(gemm_kernels_int8) = {TILE_ROWS, TILE_VECS * 16, 4, pack_f32, pack_f32, block_int8, finish_int8, NULL};
 const gemm_kernels NBX_KERNEL(gemm_kernels_c64) = {TILE_ROWS, TILE_VECS * 16, 4, pack_complex_a_f32, pack_complex_b_f32,
-                                                   block_f32, finish_complex_f32};
+                                                   block_f32, finish_complex_f32, NULL};

@@ -90,6 +90,6 @@ static void finish_f64(const nbx_gemm *g, int64_t entry, int64_t row, int64_t ro
     }
 }
 
-const gemm_kernels NBX_KERNEL(gemm_kernels_f64) = {TILE_ROWS, TILE_VECS * 8, 8, pack_f64, pack_f64, block_f64, finish_f64};
+const gemm_kernels NBX_KERNEL(gemm_kernels_f64) = {TILE_ROWS, TILE_VECS * 8, 8, pack_f64, pack_f64, block_f64, finish_f64, NULL};
 const gemm_kernels NBX_KERNEL(gemm_kernels_c128) = {TILE_ROWS, TILE_VECS * 8, 8, pack_complex_a_f64, pack_complex_b_f64,
-                                                    block_f64, finish_complex_f64};
+                                                    block_f64, finish_complex_f64, NULL};

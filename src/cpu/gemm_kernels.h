@@ -29,6 +29,32 @@ typedef struct gemm_block {
     bool first;               // the sum of the first block: acc is written, not added to
 } gemm_block;
 
+// Products with at most GEMV_ROWS rows: B is read once, where it lies.
+//   sums[i * ld + j] = sum over k of x[i * x_stride + k] * b[k, col + j]       in blocks, as everywhere
+#define GEMV_ROWS 4
+
+typedef enum gemv_layout {
+    GEMV_ALONG_N, // columns adjacent; stride: from k to k + 1
+    GEMV_ALONG_K, // values of k adjacent; stride: from column to column
+    GEMV_PANELS   // packed; stride: elements of a panel; col is a multiple of the panel's width
+} gemv_layout;
+
+typedef struct gemv_work {
+    int rows;
+    const float *x;
+    int64_t x_stride;
+    gemv_layout layout;
+    nbx_dtype dtype;
+    const char *b;
+    int64_t stride;
+    int64_t col, cols, k, ks; // k is a multiple of GEMM_K_BLOCK
+    float *sums;              // cols rounded up to a panel's width
+    int64_t ld;
+    float *part;              // rows x GEMV_PART floats, for GEMV_ALONG_N
+} gemv_work;
+
+#define GEMV_PART 1024 // the most columns of one piece of work
+
 typedef struct gemm_kernels {
     int rows, cols;  // of the register tile
     int real_bytes;
@@ -39,6 +65,7 @@ typedef struct gemm_kernels {
     void (*block)(const gemm_block *b);
     // Writes C[row .. row + rows, col .. col + cols] of one batch entry from acc (NULL: zeros).
     void (*finish)(const nbx_gemm *g, int64_t entry, int64_t row, int64_t rows, int64_t col, int64_t cols, const void *acc, int64_t ld);
+    void (*gemv)(const gemv_work *w); // or NULL
 } gemm_kernels;
 
 typedef enum gemm_kind { GEMM_F32, GEMM_F64, GEMM_INT8, GEMM_COMPLEX64, GEMM_COMPLEX128, GEMM_KINDS } gemm_kind;
