@@ -183,7 +183,7 @@ typedef struct targets {
 
 static nbx_status check_target(nbx_op_call *c, nbx_form form, const nbx_tensor *result, const nbx_tensor *target) {
     char want[NBX_SHAPE_TEXT], found[NBX_SHAPE_TEXT];
-    if (!nbx_can_cast((nbx_dtype)result->dtype, (nbx_dtype)target->dtype))
+    if (!(c->op->flags & NBX_OP_ANY_OUT) && !nbx_can_cast((nbx_dtype)result->dtype, (nbx_dtype)target->dtype))
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "result type %s can't be cast to the output type %s",
                              nbx_dtype_name((nbx_dtype)result->dtype), nbx_dtype_name((nbx_dtype)target->dtype));
     if (form == NBX_FORM_OUT && result->dtype != target->dtype && (c->op->flags & (NBX_OP_STRIDED_SAME | NBX_OP_EXACT_OUT)))
@@ -198,9 +198,13 @@ static nbx_status check_target(nbx_op_call *c, nbx_form form, const nbx_tensor *
     return NBX_OK;
 }
 
+static bool same_strides(const nbx_tensor *a, const nbx_tensor *b) {
+    return memcmp(a->stride, b->stride, sizeof *a->stride * (size_t)a->rank) == 0;
+}
+
 // out= arguments of another shape are resized, as ATen does.
 static nbx_status resize_target(nbx_op_call *c, const nbx_tensor *result, nbx_tensor *target) {
-    if (nbx_same_shape(result, target)) return NBX_OK;
+    if (nbx_same_shape(result, target) && (!(c->op->flags & NBX_OP_RESTRIDE_OUT) || same_strides(result, target))) return NBX_OK;
     int64_t stride[NBX_MAX_RANK];
     if (c->op->flags & NBX_OP_EXACT_OUT) nbx_strides_contiguous(result->rank, result->shape, stride);
     else nbx_strides_preserve(result, stride);  // the result's own; a view with gaps is packed
@@ -219,8 +223,7 @@ static nbx_status resize_target(nbx_op_call *c, const nbx_tensor *result, nbx_te
 }
 
 static bool same_layout(const nbx_tensor *a, const nbx_tensor *b) {
-    return a->storage == b->storage && a->offset == b->offset && a->dtype == b->dtype && nbx_same_shape(a, b) &&
-           memcmp(a->stride, b->stride, sizeof *a->stride * (size_t)a->rank) == 0;
+    return a->storage == b->storage && a->offset == b->offset && a->dtype == b->dtype && nbx_same_shape(a, b) && same_strides(a, b);
 }
 
 static bool hazard(const nbx_tensor *in, const nbx_tensor *target) {

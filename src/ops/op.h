@@ -37,6 +37,8 @@ enum {
     NBX_OP_STRIDED_SAME = 128, // as STRIDED_OUT, but of the dtype that infer gave: what moves elements without looking at
                                // them. An out= of another dtype is refused, as ATen does there.
     NBX_OP_EXACT_OUT = 256,    // an out= of another dtype is refused, one of another shape becomes contiguous (ATen's generated out= forms)
+    NBX_OP_RESTRIDE_OUT = 512, // an out= gets the strides of the result, whatever its own were
+    NBX_OP_ANY_OUT = 1024,     // an out= of any dtype: casts that lose parts are taken, too
 };
 
 typedef struct nbx_op {

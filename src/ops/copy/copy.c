@@ -154,18 +154,6 @@ static nbx_status infer_to_copy(nbx_op_call *c) {
     return keep_plan(c, self->rank);
 }
 
-static nbx_status infer_convert(nbx_op_call *c) {  // prims::convert_element_type(a, dtype)
-    const nbx_tensor *self = arg_tensor(c, 0);
-    if (!out_like(c, 0, arg_dtype(c, 1), self)) return c->ctx->status;
-    return keep_plan(c, self->rank);
-}
-
-static nbx_status infer_device_put(nbx_op_call *c) {  // prims::device_put(a, device)
-    const nbx_tensor *self = arg_tensor(c, 0);
-    if (!out_like(c, 0, (nbx_dtype)self->dtype, self)) return c->ctx->status;
-    return keep_plan(c, self->rank);
-}
-
 // ---------------------------------------------------------------------------------------------------------------- fills
 static nbx_status fill_with(nbx_op_call *c, nbx_dtype dtype, const void *element) {
     const nbx_tensor *to = out_get(c, 0);
@@ -208,9 +196,7 @@ static nbx_status run_zero(nbx_op_call *c) {
 const nbx_op nbx_ops_copy[] = {
     COPY_OP("aten::copy", infer_copy, run_from_source, NBX_OP_ANY_DEVICE),
     COPY_OP("aten::clone", infer_clone, run_from_self, 0),
-    COPY_OP("aten::_to_copy", infer_to_copy, run_from_self, NBX_OP_ANY_DEVICE),
-    COPY_OP("prims::convert_element_type", infer_convert, run_from_self, 0),
-    COPY_OP("prims::device_put", infer_device_put, run_from_self, NBX_OP_ANY_DEVICE),
+    COPY_OP("aten::_to_copy", infer_to_copy, run_from_self, NBX_OP_ANY_DEVICE | NBX_OP_ANY_OUT),
     COPY_OP("aten::fill.Scalar", infer_fill, run_fill, 0),
     COPY_OP("aten::fill.Tensor", infer_fill, run_fill, NBX_OP_ANY_DEVICE),
     COPY_OP("aten::zero", infer_fill, run_zero, 0),

@@ -30,6 +30,13 @@ static nbx_status to_dtype_layout(nbx_op_call *c) {
     return to(c, arg_dtype(c, 1), device_of(c, 3), arg_bool(c, 6), format_of(c, 7));
 }
 
+static nbx_status convert_element_type(nbx_op_call *c) { return to(c, arg_dtype(c, 1), NULL, false, NBX_PRESERVE_FORMAT); }
+
+static nbx_status device_put(nbx_op_call *c) { return to(c, NBX_DTYPE_NONE, device_of(c, 1), false, NBX_PRESERVE_FORMAT); }
+
+// Host memory is as good as pinned: a copy, as ATen makes one of memory that is not.
+static nbx_status pin_memory(nbx_op_call *c) { return NBX_FORWARD(c, "aten::clone", c->args[0]); }
+
 static nbx_status to_other(nbx_op_call *c) {
     const nbx_tensor *other = arg_tensor(c, 1);
     return to(c, (nbx_dtype)other->dtype, &other->storage->device, arg_bool(c, 3), format_of(c, 4));
@@ -63,6 +70,10 @@ const nbx_op nbx_ops_to[] = {
     {.name = "aten::to.other", .composite = to_other, .flags = NBX_OP_ANY_DEVICE},
     {.name = "aten::type_as", .composite = type_as, .flags = NBX_OP_ANY_DEVICE},
     {.name = "aten::contiguous", .composite = contiguous},
+    {.name = "aten::pin_memory", .composite = pin_memory},
+    {.name = "aten::_pin_memory", .composite = pin_memory, .flags = NBX_OP_EXACT_OUT},
+    {.name = "prims::convert_element_type", .composite = convert_element_type},
+    {.name = "prims::device_put", .composite = device_put, .flags = NBX_OP_ANY_DEVICE},
     {.name = "nbx::float", .composite = to_float},
     {.name = "nbx::half", .composite = to_half},
     {.name = "nbx::bfloat16", .composite = to_bfloat16},

@@ -41,19 +41,6 @@ static nbx_status slope(nbx_op_call *c, ew_types *types, ew_params *p) {
     return take(c, 1, &p->f[0]);
 }
 
-// rrelu(self, lower, upper, training, generator) at inference: the middle slope.
-static nbx_status middle_slope(nbx_op_call *c, ew_types *types, ew_params *p) {
-    (void)types;
-    double low = 0, high = 0;
-    nbx_status status = take(c, 1, &low);
-    if (status == NBX_OK) status = take(c, 2, &high);
-    if (status != NBX_OK) return status;
-    if (!(low <= high)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "lower %g is above upper %g", low, high);
-    if (arg_bool(c, 3)) return nbx_call_fail(c, NBX_ERROR_UNSUPPORTED, "training draws random slopes: use rrelu_with_noise_functional");
-    p->f[0] = (low + high) / 2;
-    return NBX_OK;
-}
-
 // elu, selu, celu: x > 0 ? f[2] x : f[1] (e^(f[0] x) - 1)
 static nbx_status elu(nbx_op_call *c, ew_types *types, ew_params *p) {
     (void)types;
@@ -166,7 +153,6 @@ const nbx_op nbx_ops_activation[] = {
     EW_OP("relu6", ew_hardtanh, EW_UNARY, .accepts = EW_NUMBERS, .setup = six),
     EW_OP("hardtanh", ew_hardtanh, EW_UNARY, .accepts = EW_NUMBERS, .setup = hardtanh_bounds),
     EW_OP("leaky_relu", ew_leaky_relu, ACTIVATION, .setup = slope),
-    EW_OP("rrelu", ew_leaky_relu, ACTIVATION, .setup = middle_slope),
     EW_OP("elu", ew_elu, ACTIVATION, .setup = elu),
     EW_OP("selu", ew_elu, ACTIVATION, .setup = selu),
     EW_OP("celu", ew_elu, ACTIVATION, .setup = celu),

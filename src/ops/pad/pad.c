@@ -253,18 +253,18 @@ static nbx_status pad_enum(nbx_op_call *c) {
 static const edge_pad reflect1 = {1, PAD_REFLECT}, reflect2 = {2, PAD_REFLECT}, reflect3 = {3, PAD_REFLECT}, replicate1 = {1, PAD_REPLICATE},
                       replicate2 = {2, PAD_REPLICATE}, replicate3 = {3, PAD_REPLICATE};
 
-#define EDGE(overload, kind)                                                                                           \
-    {.name = "aten::" overload, .infer = edge_infer, .cpu = NBX_CPU_KERNEL_ONE(edge), .flags = NBX_OP_STRIDED_SAME | NBX_OP_EXACT_OUT, .data = &(kind)}
+#define EDGE(overload, kind, restride)                                                                                 \
+    {.name = "aten::" overload, .infer = edge_infer, .cpu = NBX_CPU_KERNEL_ONE(edge), .flags = NBX_OP_STRIDED_SAME | NBX_OP_EXACT_OUT | (restride), .data = &(kind)}
 const nbx_op nbx_ops_pad[] = {
     {.name = "aten::constant_pad_nd", .infer = constant_infer, .cpu = NBX_CPU_KERNEL_ONE(constant), .flags = NBX_OP_STRIDED_SAME},
     {.name = "aten::pad", .composite = pad},
     {.name = "aten::_pad_enum", .composite = pad_enum},
     {.name = "aten::_pad_circular", .composite = circular},
-    EDGE("reflection_pad1d", reflect1),
-    EDGE("reflection_pad2d", reflect2),
-    EDGE("reflection_pad3d", reflect3),
-    EDGE("replication_pad1d", replicate1),
-    EDGE("replication_pad2d", replicate2),
-    EDGE("replication_pad3d", replicate3),
+    EDGE("reflection_pad1d", reflect1, 0),
+    EDGE("reflection_pad2d", reflect2, 0),
+    EDGE("reflection_pad3d", reflect3, NBX_OP_RESTRIDE_OUT),
+    EDGE("replication_pad1d", replicate1, 0),
+    EDGE("replication_pad2d", replicate2, NBX_OP_RESTRIDE_OUT),
+    EDGE("replication_pad3d", replicate3, NBX_OP_RESTRIDE_OUT),
     NBX_OPS_END,
 };

@@ -78,7 +78,7 @@ static nbx_status imag(nbx_op_call *c) {
 static nbx_status conjugate(nbx_op_call *c) {
     const nbx_tensor *x = arg_tensor(c, 0);
     if (!nbx_dtype_is_complex((nbx_dtype)x->dtype)) return out_tensor(c, 0, x);
-    return NBX_FORWARD(c, "aten::conj_physical", T(x));
+    return NBX_FORWARD(c, "aten::_conj_physical", T(x));
 }
 
 static nbx_status neg_view(nbx_op_call *c) { return NBX_FORWARD(c, "aten::neg", c->args[0]); }

@@ -18,7 +18,13 @@ static const char *element_at(const nbx_tensor *t, int64_t i) {
 
 static double value_at(const nbx_tensor *t, int64_t i) { return element_double((nbx_dtype)t->dtype, element_at(t, i)); }
 
-// The range of finite data when none is given; a range of one value is widened on both sides.
+static double rounded(nbx_dtype d, double x) {
+    char element[16];
+    element_set_double(d, element, x);
+    return element_double(d, element);
+}
+
+// The range of finite data when none is given; a range of one value is widened on both sides, in self's dtype.
 static nbx_status find_range(nbx_op_call *c, const nbx_tensor *self, double *low, double *high, double widen) {
     if (*low == *high && self->numel > 0) {
         *low = *high = value_at(self, 0);
@@ -29,14 +35,8 @@ static nbx_status find_range(nbx_op_call *c, const nbx_tensor *self, double *low
         }
     }
     if (!isfinite(*low) || !isfinite(*high)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "the range [%g, %g] is not finite", *low, *high);
-    if (*low == *high) *low -= widen, *high += widen;
+    if (*low == *high) *low = rounded((nbx_dtype)self->dtype, *low - widen), *high = rounded((nbx_dtype)self->dtype, *high + widen);
     return NBX_OK;
-}
-
-static double rounded(nbx_dtype d, double x) {
-    char element[16];
-    element_set_double(d, element, x);
-    return element_double(d, element);
 }
 
 // ----------------------------------------------------------------------------------------------------------------- histc
