@@ -186,7 +186,7 @@ static nbx_status check_target(nbx_op_call *c, nbx_form form, const nbx_tensor *
     if (!(c->op->flags & NBX_OP_ANY_OUT) && !nbx_can_cast((nbx_dtype)result->dtype, (nbx_dtype)target->dtype))
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "result type %s can't be cast to the output type %s",
                              nbx_dtype_name((nbx_dtype)result->dtype), nbx_dtype_name((nbx_dtype)target->dtype));
-    if (form == NBX_FORM_OUT && result->dtype != target->dtype && (c->op->flags & (NBX_OP_STRIDED_SAME | NBX_OP_EXACT_OUT)))
+    if (form == NBX_FORM_OUT && result->dtype != target->dtype && (c->op->flags & (NBX_OP_STRIDED_SAME | NBX_OP_EXACT_OUT | NBX_OP_EXACT_DTYPE)))
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "expected an output of type %s, not %s", nbx_dtype_name((nbx_dtype)result->dtype),
                              nbx_dtype_name((nbx_dtype)target->dtype));
     if (form == NBX_FORM_IN_PLACE && !nbx_same_shape(result, target))
