@@ -51,6 +51,7 @@ install_build_tools() {
 install_test_tools() {
     need libcmocka-dev test -e /usr/include/cmocka.h
     need libasan8 test -n "$(find /usr/lib/gcc -name libasan.so 2>/dev/null)"
+    need liblapack3 test -n "$(find /usr/lib /usr/lib64 -name 'liblapack.so.3' -o -name 'libopenblas.so.0' 2>/dev/null)"
     install_missing
 }
 

@@ -39,7 +39,7 @@ enum {
     NBX_OP_EXACT_OUT = 256,    // an out= of another dtype is refused, one of another shape becomes contiguous (ATen's generated out= forms)
     NBX_OP_RESTRIDE_OUT = 512, // an out= gets the strides of the result, whatever its own were
     NBX_OP_ANY_OUT = 1024,     // an out= of any dtype: casts that lose parts are taken, too
-    NBX_OP_EXACT_DTYPE = 2048,  // an out= of another dtype is refused
+    NBX_OP_EXACT_DTYPE = 2048, // an out= of another dtype is refused
 };
 
 typedef struct nbx_op {
