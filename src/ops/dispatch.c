@@ -118,7 +118,7 @@ static nbx_status missing_kernel(nbx_op_call *c) {
 }
 
 // ------------------------------------------------------------------------------------------------------ host fall-back
-// Rows that say so run on the host for a device: arguments are copied there, results and written arguments back.
+// Rows without code for a device run on the host: arguments are copied there, results and written arguments back.
 static nbx_status to_host(nbx_op_call *c, nbx_value *v) {
     const nbx_device host = {NBX_CPU, 0};
     if (v->kind == NBX_KIND_TENSOR && v->as.tensor) {
@@ -143,6 +143,8 @@ static nbx_status from_host(nbx_op_call *c, int k, const nbx_value *host_args, c
     return out_tensor(c, k, nbx_tensor_to_device(c->ctx, result, c->device));
 }
 
+static nbx_status resize_target(nbx_op_call *c, const nbx_tensor *result, nbx_tensor *target);
+
 static nbx_status run_on_host(nbx_op_call *c, const nbx_operator *op) {
     nbx_context *ctx = c->ctx;
     const nbx_device device = ctx->device;
@@ -154,9 +156,12 @@ static nbx_status run_on_host(nbx_op_call *c, const nbx_operator *op) {
     ctx->device = (nbx_device){NBX_CPU, 0};
     if (status == NBX_OK) status = nbx_dispatch(ctx, op, args, c->arg_count, NULL, 0, results, NBX_MAX_RESULTS, &count);
     ctx->device = device;
-    for (int i = 0; i < c->arg_count && status == NBX_OK; i++)
-        if (c->schema->params[i].written && args[i].kind == NBX_KIND_TENSOR && !NBX_DO(ctx, "aten::copy_", T(c->args[i].as.tensor), T(args[i].as.tensor)))
-            status = ctx->status;
+    for (int i = 0; i < c->arg_count && status == NBX_OK; i++) {
+        if (!c->schema->params[i].written || args[i].kind != NBX_KIND_TENSOR) continue;
+        nbx_tensor *written = (nbx_tensor *)c->args[i].as.tensor;
+        status = resize_target(c, args[i].as.tensor, written);  // an out= argument took the shape of the result
+        if (status == NBX_OK && !NBX_DO(ctx, "aten::copy_", T(written), T(args[i].as.tensor))) status = ctx->status;
+    }
     for (int k = 0; k < count && status == NBX_OK; k++) {
         if (results[k].kind == NBX_KIND_TENSOR) {
             status = from_host(c, k, args, results[k].as.tensor);
@@ -171,7 +176,7 @@ static nbx_status run_on_host(nbx_op_call *c, const nbx_operator *op) {
 }
 
 static bool falls_back_to_host(const nbx_op_call *c, nbx_op_fn device_code) {
-    return c->device.type != NBX_CPU && !device_code && (c->op->flags & (NBX_OP_ON_HOST | NBX_OP_READS_DATA));
+    return c->device.type != NBX_CPU && !device_code && nbx_op_runs_on_host(c->op);
 }
 
 // --------------------------------------------------------------------------------------------------------- derived forms
@@ -333,12 +338,12 @@ static nbx_status find_targets(nbx_op_call *c, const nbx_schema *schema, nbx_for
 static nbx_status run_row(nbx_op_call *c, const nbx_operator *op, const targets *t) {
     const nbx_op *row = c->op;
     nbx_context *ctx = c->ctx;
-    const uint32_t unrecordable = c->device.type == NBX_CPU ? NBX_OP_READS_DATA : NBX_OP_READS_DATA | NBX_OP_ON_HOST;
-    if (ctx->recorder && (row->flags & unrecordable)) return refuse_recording(c);
     nbx_status status;
     const nbx_operator *base = op->base ? op->base : op;
     const nbx_op_fn device_code = c->device.type == NBX_CPU ? NULL : nbx_operator_kernel(base, c->device.type, ctx->isa);
-    if (falls_back_to_host(c, device_code)) return run_on_host(c, op);
+    const bool on_host = falls_back_to_host(c, device_code);
+    if (ctx->recorder && (on_host || (row->flags & NBX_OP_READS_DATA))) return refuse_recording(c);
+    if (on_host) return run_on_host(c, op);
     if (row->composite) {
         status = (device_code ? device_code : row->composite)(c);
         if (status == NBX_OK) status = aim(c, op->form, t);

@@ -31,8 +31,8 @@ enum {
     NBX_OP_RANDOM = 4,        // draws from a generator: never folded, never dropped
     NBX_OP_EFFECT = 8,        // writes an argument or checks something: never dropped
     NBX_OP_ANY_DEVICE = 16,   // arguments may lie on several devices (copy_, to); the door does not check them
-    NBX_OP_ON_HOST = 64,      // no kernel on other devices: arguments are copied to the host and results back (linear
-                              // algebra through LAPACK). Holds, too, for NBX_OP_READS_DATA rows a device has no code for.
+    NBX_OP_ON_HOST = 64,      // meant to run on the host for every device (linear algebra through LAPACK): arguments are copied
+                              // there, results back. So does, for the time being, every row that a device has no code for.
     NBX_OP_IN_PLACE = 32,     // the row itself is an in-place operator: its composite or kernel writes args and returns them
     NBX_OP_STRIDED_SAME = 128, // as STRIDED_OUT, but of the dtype that infer gave: what moves elements without looking at
                                // them. An out= of another dtype is refused, as ATen does there.

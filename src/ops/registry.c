@@ -230,9 +230,12 @@ nbx_op_fn nbx_operator_kernel(const nbx_operator *op, int device_type, int isa) 
     return kernel;
 }
 
+bool nbx_op_runs_on_host(const nbx_op *op) { return op->cpu[0] || (op->flags & (NBX_OP_ON_HOST | NBX_OP_READS_DATA)); }
+
 bool nbx_operator_available(const nbx_operator *op, nbx_device_type device) {
     if (!op || !op->op) return false;
     if (op->op->composite || (op->op->infer && !op->op->cpu[0])) return true;  // composites and views need no kernel
+    if (device == NBX_CUDA) return nbx_backend_of(NBX_CUDA) != NULL;  // by its kernel there, or on the host
     return nbx_operator_kernel(op, (int)device, 0) != NULL;
 }
 

@@ -150,6 +150,7 @@ static nbx_value read_default(reader *r, nbx_param *p) {
         return v;
     }
     const nbx_value v = read_number(r, (nbx_type)p->type);
+    if (p->type == NBX_TYPE_DTYPE && v.kind == NBX_KIND_INT) return nbx_of_dtype((nbx_dtype)v.as.integer);  // dtypes have ATen's numbers
     if (!p->list || r->failed) return v;
     int64_t *ints = take(r, sizeof *ints * 8);  // "int[2] stride=1"
     const int n = p->fixed_count > 0 && p->fixed_count <= 8 ? p->fixed_count : 1;
