@@ -85,7 +85,7 @@ static nbx_status cholesky_solve_cpu(nbx_op_call *c) {
 }
 
 // ------------------------------------------------------------------------------------------------------- cholesky_inverse
-// cholesky_inverse(L): (L L^H)^-1. A factor that is singular comes back as it is, one triangle mirrored.
+// cholesky_inverse(L): (L L^H)^-1.
 static nbx_status infer_cholesky_inverse(nbx_op_call *c) {
     nbx_status status = linalg_need_square(c, 0);
     linalg_job *job = status == NBX_OK ? linalg_job_new(c, arg_tensor(c, 0)) : NULL;
@@ -120,13 +120,14 @@ static int cholesky_inverse_one(const linalg_task *t, int64_t index, char *work)
     linalg_load(job, a, arg_tensor(t->call, 0), index, false);
     t->lapack->potri[job->type](&job->how[HOW_UPLO], &job->n, a, &job->n, &info, 1);
     mirror(job, a, (nbx_dtype)out->dtype);
-    return 0;
+    return info;
 }
 
 static nbx_status cholesky_inverse_cpu(nbx_op_call *c) {
     int64_t failed;
     int info;
-    return linalg_run(c, c->state, cholesky_inverse_one, NULL, &failed, &info);
+    const nbx_status status = linalg_run(c, c->state, cholesky_inverse_one, NULL, &failed, &info);
+    return status != NBX_OK || failed < 0 ? status : linalg_fail(c, c->state, failed, "the factor is singular");
 }
 
 #define CHOLESKY(NAME, F, FLAGS)                                                                                       \

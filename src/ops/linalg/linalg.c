@@ -139,10 +139,14 @@ void linalg_store(const linalg_job *job, const nbx_tensor *t, int64_t index, con
     move(job, (char *)(uintptr_t)from, t, index, transposed, true);
 }
 
-void linalg_identity(const linalg_job *job, char *to, int rows, int cols) {
+nbx_dtype linalg_dtype(const linalg_job *job) {
     static const nbx_dtype dtypes[] = {NBX_FLOAT32, NBX_FLOAT64, NBX_COMPLEX64, NBX_COMPLEX128};
+    return dtypes[job->type];
+}
+
+void linalg_identity(const linalg_job *job, char *to, int rows, int cols) {
     memset(to, 0, (size_t)rows * (size_t)cols * (size_t)job->width);
-    for (int64_t i = 0; i < rows && i < cols; i++) element_set_double(dtypes[job->type], to + i * (rows + 1) * job->width, 1);
+    for (int64_t i = 0; i < rows && i < cols; i++) element_set_double(linalg_dtype(job), to + i * (rows + 1) * job->width, 1);
 }
 
 void linalg_clear_triangle(const linalg_job *job, char *a, int rows, int cols, bool lower) {

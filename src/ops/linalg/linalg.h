@@ -61,6 +61,7 @@ char *linalg_at(const linalg_job *job, const nbx_tensor *t, int inner, int64_t i
 // Matrix `index` of t, or its transpose, into column-major memory, and back.
 void linalg_load(const linalg_job *job, char *to, const nbx_tensor *t, int64_t index, bool transposed);
 void linalg_store(const linalg_job *job, const nbx_tensor *t, int64_t index, const char *from, bool transposed);
+nbx_dtype linalg_dtype(const linalg_job *job);
 void linalg_identity(const linalg_job *job, char *to, int rows, int cols);
 // Zeros below (lower) or above the diagonal of a column-major matrix.
 void linalg_clear_triangle(const linalg_job *job, char *a, int rows, int cols, bool lower);

@@ -19,6 +19,69 @@ static const lu_form *form_of(const nbx_op_call *c) { return c->op->data; }
 
 static const char singular[] = "the matrix is singular";
 
+// ------------------------------------------------------------------------------------------------------- right-hand sides
+static nbx_complex_number entry(const linalg_job *job, const char *a, int64_t row, int64_t col) {
+    const char *at = a + (col * job->n + row) * job->width;
+    return (nbx_complex_number){element_double(linalg_dtype(job), at), element_imag(linalg_dtype(job), at)};
+}
+
+// x -= a y; x /= a: as the textbook has it, so that what is divided by 0 or multiplied with NaN shows.
+static void subtract(nbx_complex_number *x, nbx_complex_number a, nbx_complex_number y) {
+    x->re -= a.re * y.re - a.im * y.im, x->im -= a.re * y.im + a.im * y.re;
+}
+static void divide(const linalg_job *job, nbx_complex_number *x, nbx_complex_number a) {
+    if (job->type < LAPACK_C) {
+        x->re /= a.re;
+        return;
+    }
+    const double size = a.re * a.re + a.im * a.im;
+    *x = (nbx_complex_number){(x->re * a.re + x->im * a.im) / size, (x->im * a.re - x->re * a.im) / size};
+}
+
+// One right-hand side for factors with a zero on U's diagonal. LAPACK's own solver passes over zeros of x, and so gives
+// finite numbers where a division by 0 belongs.
+static void substitute(const linalg_job *job, const char *lu, const int *pivots, char *x, bool transposed) {
+    const int64_t n = job->n, width = job->width;
+    char held[16];
+    for (int64_t i = 0; i < n && !transposed; i++) {
+        memcpy(held, x + i * width, (size_t)width);
+        memmove(x + i * width, x + (pivots[i] - 1) * width, (size_t)width);
+        memcpy(x + (pivots[i] - 1) * width, held, (size_t)width);
+    }
+    for (int pass = 0; pass < 2; pass++) {          // forwards, then backwards
+        const bool unit = transposed == (pass == 1);  // L has ones on its diagonal
+        for (int64_t k = 0; k < n; k++) {
+            const int64_t i = pass ? n - 1 - k : k;
+            nbx_complex_number sum = {element_double(linalg_dtype(job), x + i * width), element_imag(linalg_dtype(job), x + i * width)};
+            for (int64_t j = pass ? i + 1 : 0; j < (pass ? n : i); j++) {
+                const nbx_complex_number y = {element_double(linalg_dtype(job), x + j * width), element_imag(linalg_dtype(job), x + j * width)};
+                subtract(&sum, transposed ? entry(job, lu, j, i) : entry(job, lu, i, j), y);
+            }
+            if (!unit) divide(job, &sum, entry(job, lu, i, i));
+            element_set_double(linalg_dtype(job), x + i * width, sum.re);
+            element_set_imag(linalg_dtype(job), x + i * width, sum.im);
+        }
+    }
+    for (int64_t i = n - 1; i >= 0 && transposed; i--) {
+        memcpy(held, x + i * width, (size_t)width);
+        memmove(x + i * width, x + (pivots[i] - 1) * width, (size_t)width);
+        memcpy(x + (pivots[i] - 1) * width, held, (size_t)width);
+    }
+}
+
+// Solves for job->k right-hand sides, in place.
+static void solve_factored(const linalg_task *t, const char *lu, const int *pivots, char *x, bool transposed) {
+    const linalg_job *job = t->job;
+    bool regular = true;
+    int info = 0;
+    for (int64_t i = 0; i < job->n && regular; i++) {
+        const nbx_complex_number u = entry(job, lu, i, i);
+        regular = u.re != 0 || u.im != 0;
+    }
+    if (regular) t->lapack->getrs[job->type](transposed ? "T" : "N", &job->n, &job->k, lu, &job->n, pivots, x, &job->n, &info, 1);
+    for (int64_t j = 0; j < job->k && !regular; j++) substitute(job, lu, pivots, x + j * job->n * job->width, transposed);
+}
+
 // -------------------------------------------------------------------------------------------------------------- factors
 static linalg_job *infer_lu(nbx_op_call *c) {
     if (linalg_need_square(c, 0) != NBX_OK) return NULL;
@@ -180,7 +243,7 @@ static nbx_status infer_solve(nbx_op_call *c) {
     return status == NBX_OK ? solve_ready(c, s) : status;
 }
 
-// inv_ex has no LU among its results: it lies in a third one that nobody sees, so it is scratch of the sides' work.
+// inv_ex has no LU among its results: it lies in the work of the thread.
 static nbx_status infer_inverse(nbx_op_call *c) {
     linalg_job *job = infer_lu(c);
     if (!job) return nbx_last_status(c->ctx);
@@ -198,13 +261,13 @@ static nbx_status infer_inverse(nbx_op_call *c) {
 static int inverse_one(const linalg_task *t, int64_t index, char *work) {
     const linalg_job *job = t->job;
     const int n = job->n;
-    int *pivots = (int *)(work + (((size_t)n * (size_t)n * (size_t)job->width + 63) & ~(size_t)63)), info = 0, ignored;
+    int *pivots = (int *)(work + (((size_t)n * (size_t)n * (size_t)job->width + 63) & ~(size_t)63)), info = 0;
     if (n == 0) return 0;
     char *inverse = linalg_at(job, out_get(t->call, 0), 2, index);
     linalg_load(job, work, arg_tensor(t->call, 0), index, false);
     t->lapack->getrf[job->type](&n, &n, work, &n, pivots, &info);
     linalg_identity(job, inverse, n, n);
-    t->lapack->getrs[job->type]("N", &n, &n, work, &n, pivots, inverse, &n, &ignored, 1);
+    solve_factored(t, work, pivots, inverse, false);
     return info;
 }
 
@@ -233,12 +296,10 @@ static void move_side(const linalg_job *job, const nbx_tensor *t, int64_t index,
 
 static int solve_one(const linalg_task *t, int64_t index, char *work) {
     const linalg_job *job = t->job;
-    const int n = job->n;
-    int info = 0;
-    if (n == 0 || job->k == 0) return 0;
+    if (job->n == 0 || job->k == 0) return 0;
     move_side(job, arg_tensor(t->call, 1), index, work, false);
-    t->lapack->getrs[job->type](job->how[HOW_RIGHT] ? "T" : "N", &n, &job->k, linalg_at(job, out_get(t->call, 1), 2, index), &n,
-                                (const int *)linalg_at(job, out_get(t->call, 2), 1, index), work, &n, &info, 1);
+    solve_factored(t, linalg_at(job, out_get(t->call, 1), 2, index), (const int *)linalg_at(job, out_get(t->call, 2), 1, index), work,
+                   job->how[HOW_RIGHT]);
     move_side(job, out_get(t->call, 0), index, work, true);
     return 0;
 }
