@@ -60,9 +60,12 @@ typedef struct nbx_backend {
     nbx_status (*open)(nbx_context *ctx);                       // streams of a new context
     void (*close)(nbx_context *ctx);
     nbx_status (*(*kernel)(const char *name))(struct nbx_op_call *call);  // kernel of an operator, NULL if it has none
-    // Records what the recorder holds into a graph, and replays it (M9). NULL: not available.
-    void *(*graph_create)(nbx_context *ctx, nbx_status (*walk)(void *arg), void *arg);
-    nbx_status (*graph_launch)(nbx_context *ctx, void *graph);
+    // Graphs of what walk launches, replayed as one. Buffers whose address changes between replays have the address
+    // graph_stand_in gives them (as far aligned as the true one) during the walk, and their true ones at each launch.
+    // graph_create gives NULL where the driver can't; nothing failed.
+    void *(*graph_stand_in)(int buffer, const void *address);
+    void *(*graph_create)(nbx_context *ctx, nbx_status (*walk)(void *arg), void *arg, void *const *stand_ins, int count);
+    nbx_status (*graph_launch)(nbx_context *ctx, void *graph, void *const *addresses);
     void (*graph_destroy)(void *graph);
     bool has_float64;
     int capability;                                             // 80, 90, ...

@@ -1,5 +1,6 @@
-// The CUDA backend: devices, streams, copies, faults, the list of kernels, graphs.
+// The CUDA backend: devices, streams, copies, faults, the list of kernels.
 #include "cuda/cuda.h"
+#include "cuda/graph.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -162,28 +163,6 @@ static nbx_status fill(nbx_context *ctx, int, void *to, int byte, size_t bytes) 
     return failed(ctx, "fill", cudaMemsetAsync(to, byte, bytes, (cudaStream_t)ctx->stream));
 }
 
-// --------------------------------------------------------------------------------------------------------------- graphs
-static void *graph_create(nbx_context *ctx, nbx_status (*walk)(void *arg), void *arg) {
-    cudaStream_t stream = (cudaStream_t)ctx->stream;
-    cudaGraph_t graph = NULL;
-    cudaGraphExec_t exec = NULL;
-    if (failed(ctx, "begin capture", cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal)) != NBX_OK) return NULL;
-    const nbx_status walked = walk(arg);
-    cudaError_t error = cudaStreamEndCapture(stream, &graph);
-    if (walked == NBX_OK && error == cudaSuccess) error = cudaGraphInstantiate(&exec, graph, 0);
-    if (graph) cudaGraphDestroy(graph);
-    if (walked == NBX_OK) failed(ctx, "capture", error);
-    return exec;
-}
-
-static nbx_status graph_launch(nbx_context *ctx, void *graph) {
-    return failed(ctx, "launch a graph", cudaGraphLaunch((cudaGraphExec_t)graph, (cudaStream_t)ctx->stream));
-}
-
-static void graph_destroy(void *graph) {
-    if (graph) cudaGraphExecDestroy((cudaGraphExec_t)graph);
-}
-
 // ---------------------------------------------------------------------------------------------------------------- entry
 static nbx_backend backend;
 
@@ -200,9 +179,10 @@ const nbx_backend *nbx_cuda_backend(const nbx_host *host) {
     backend.open = open_context;
     backend.close = close_context;
     backend.kernel = find_kernel;
-    backend.graph_create = graph_create;
-    backend.graph_launch = graph_launch;
-    backend.graph_destroy = graph_destroy;
+    backend.graph_stand_in = nbx_cuda_graph_stand_in;
+    backend.graph_create = nbx_cuda_graph_create;
+    backend.graph_launch = nbx_cuda_graph_launch;
+    backend.graph_destroy = nbx_cuda_graph_destroy;
     backend.has_float64 = true;
     backend.capability = device_count ? facts[0].capability : 0;
     return &backend;

@@ -117,68 +117,6 @@ static nbx_status missing_kernel(nbx_op_call *c) {
     return nbx_call_fail(c, NBX_ERROR_UNSUPPORTED, "no kernel for %s", c->device.type == NBX_CPU ? "the CPU" : "CUDA");
 }
 
-// ------------------------------------------------------------------------------------------------------ host fall-back
-// Rows without code for a device run on the host: arguments are copied there, results and written arguments back.
-static nbx_status to_host(nbx_op_call *c, nbx_value *v) {
-    const nbx_device host = {NBX_CPU, 0};
-    if (v->kind == NBX_KIND_TENSOR && v->as.tensor) {
-        v->as.tensor = nbx_tensor_to_device(c->ctx, v->as.tensor, host);
-        return v->as.tensor ? NBX_OK : c->ctx->status;
-    }
-    if (v->kind == NBX_KIND_DEVICE) v->as.device = host;
-    if (v->kind != NBX_KIND_TENSORS) return NBX_OK;
-    const nbx_tensor **list = nbx_scope_alloc(c->ctx, sizeof *list * (size_t)(v->count + 1));
-    if (!list) return c->ctx->status;
-    for (int j = 0; j < v->count; j++) {
-        list[j] = nbx_is_none(v->as.tensors[j]) ? NBX_NONE : nbx_tensor_to_device(c->ctx, v->as.tensors[j], host);
-        if (!list[j]) return c->ctx->status;
-    }
-    v->as.tensors = list;
-    return NBX_OK;
-}
-
-static nbx_status from_host(nbx_op_call *c, int k, const nbx_value *host_args, const nbx_tensor *result) {
-    for (int i = 0; i < c->arg_count; i++)  // an argument may be the result
-        if (host_args[i].kind == NBX_KIND_TENSOR && host_args[i].as.tensor == result) return out_tensor(c, k, c->args[i].as.tensor);
-    return out_tensor(c, k, nbx_tensor_to_device(c->ctx, result, c->device));
-}
-
-static nbx_status resize_target(nbx_op_call *c, const nbx_tensor *result, nbx_tensor *target);
-
-static nbx_status run_on_host(nbx_op_call *c, const nbx_operator *op) {
-    nbx_context *ctx = c->ctx;
-    const nbx_device device = ctx->device;
-    nbx_value args[NBX_MAX_ARGS], results[NBX_MAX_RESULTS];
-    nbx_status status = NBX_OK;
-    int count = 0;
-    memcpy(args, c->args, sizeof *args * (size_t)c->arg_count);
-    for (int i = 0; i < c->arg_count && status == NBX_OK; i++) status = to_host(c, &args[i]);
-    ctx->device = (nbx_device){NBX_CPU, 0};
-    if (status == NBX_OK) status = nbx_dispatch(ctx, op, args, c->arg_count, NULL, 0, results, NBX_MAX_RESULTS, &count);
-    ctx->device = device;
-    for (int i = 0; i < c->arg_count && status == NBX_OK; i++) {
-        if (!c->schema->params[i].written || args[i].kind != NBX_KIND_TENSOR) continue;
-        nbx_tensor *written = (nbx_tensor *)c->args[i].as.tensor;
-        status = resize_target(c, args[i].as.tensor, written);  // an out= argument took the shape of the result
-        if (status == NBX_OK && !NBX_DO(ctx, "aten::copy_", T(written), T(args[i].as.tensor))) status = ctx->status;
-    }
-    for (int k = 0; k < count && status == NBX_OK; k++) {
-        if (results[k].kind == NBX_KIND_TENSOR) {
-            status = from_host(c, k, args, results[k].as.tensor);
-        } else if (results[k].kind == NBX_KIND_TENSORS) {
-            status = out_list(c, results[k].count);
-            for (int j = 0; j < results[k].count && status == NBX_OK; j++) status = from_host(c, j, args, results[k].as.tensors[j]);
-        } else {
-            out_value(c, k, results[k]);
-        }
-    }
-    return status;
-}
-
-static bool falls_back_to_host(const nbx_op_call *c, nbx_op_fn device_code) {
-    return c->device.type != NBX_CPU && !device_code && nbx_op_runs_on_host(c->op);
-}
-
 // --------------------------------------------------------------------------------------------------------- derived forms
 // Where the results of a derived call go: self of an in-place form, the trailing arguments of an out= form.
 typedef struct targets {
@@ -332,6 +270,66 @@ static nbx_status find_targets(nbx_op_call *c, const nbx_schema *schema, nbx_for
             t->tensors[t->count++] = (nbx_tensor *)v->as.tensors[j];
     }
     return NBX_OK;
+}
+
+// ------------------------------------------------------------------------------------------------------ host fall-back
+// Rows without code for a device run on the host: arguments are copied there, results and written arguments back.
+static nbx_status to_host(nbx_op_call *c, nbx_value *v) {
+    const nbx_device host = {NBX_CPU, 0};
+    if (v->kind == NBX_KIND_TENSOR && v->as.tensor) {
+        v->as.tensor = nbx_tensor_to_device(c->ctx, v->as.tensor, host);
+        return v->as.tensor ? NBX_OK : c->ctx->status;
+    }
+    if (v->kind == NBX_KIND_DEVICE) v->as.device = host;
+    if (v->kind != NBX_KIND_TENSORS) return NBX_OK;
+    const nbx_tensor **list = nbx_scope_alloc(c->ctx, sizeof *list * (size_t)(v->count + 1));
+    if (!list) return c->ctx->status;
+    for (int j = 0; j < v->count; j++) {
+        list[j] = nbx_is_none(v->as.tensors[j]) ? NBX_NONE : nbx_tensor_to_device(c->ctx, v->as.tensors[j], host);
+        if (!list[j]) return c->ctx->status;
+    }
+    v->as.tensors = list;
+    return NBX_OK;
+}
+
+static nbx_status from_host(nbx_op_call *c, int k, const nbx_value *host_args, const nbx_tensor *result) {
+    for (int i = 0; i < c->arg_count; i++)  // an argument may be the result
+        if (host_args[i].kind == NBX_KIND_TENSOR && host_args[i].as.tensor == result) return out_tensor(c, k, c->args[i].as.tensor);
+    return out_tensor(c, k, nbx_tensor_to_device(c->ctx, result, c->device));
+}
+
+static nbx_status run_on_host(nbx_op_call *c, const nbx_operator *op) {
+    nbx_context *ctx = c->ctx;
+    const nbx_device device = ctx->device;
+    nbx_value args[NBX_MAX_ARGS], results[NBX_MAX_RESULTS];
+    nbx_status status = NBX_OK;
+    int count = 0;
+    memcpy(args, c->args, sizeof *args * (size_t)c->arg_count);
+    for (int i = 0; i < c->arg_count && status == NBX_OK; i++) status = to_host(c, &args[i]);
+    ctx->device = (nbx_device){NBX_CPU, 0};
+    if (status == NBX_OK) status = nbx_dispatch(ctx, op, args, c->arg_count, NULL, 0, results, NBX_MAX_RESULTS, &count);
+    ctx->device = device;
+    for (int i = 0; i < c->arg_count && status == NBX_OK; i++) {
+        if (!c->schema->params[i].written || args[i].kind != NBX_KIND_TENSOR) continue;
+        nbx_tensor *written = (nbx_tensor *)c->args[i].as.tensor;
+        status = resize_target(c, args[i].as.tensor, written);  // an out= argument took the shape of the result
+        if (status == NBX_OK && !NBX_DO(ctx, "aten::copy_", T(written), T(args[i].as.tensor))) status = ctx->status;
+    }
+    for (int k = 0; k < count && status == NBX_OK; k++) {
+        if (results[k].kind == NBX_KIND_TENSOR) {
+            status = from_host(c, k, args, results[k].as.tensor);
+        } else if (results[k].kind == NBX_KIND_TENSORS) {
+            status = out_list(c, results[k].count);
+            for (int j = 0; j < results[k].count && status == NBX_OK; j++) status = from_host(c, j, args, results[k].as.tensors[j]);
+        } else {
+            out_value(c, k, results[k]);
+        }
+    }
+    return status;
+}
+
+static bool falls_back_to_host(const nbx_op_call *c, nbx_op_fn device_code) {
+    return c->device.type != NBX_CPU && !device_code && nbx_op_runs_on_host(c->op);
 }
 
 // --------------------------------------------------------------------------------------------------------------- the door

@@ -127,9 +127,14 @@ nbx_plan *nbx_plan_record(nbx_context *ctx, const nbx_program *p, nbx_tensor *co
     return NULL;
 }
 
+static void drop_graph(nbx_context *ctx, nbx_plan *plan) {
+    if (plan->graph) nbx_backend_of(ctx->device.type)->graph_destroy(plan->graph);
+    plan->graph = NULL;
+}
+
 void nbx_plan_destroy(nbx_context *ctx, nbx_plan *plan, const nbx_program *p) {
     if (!plan) return;
-    if (plan->graph) nbx_backend_of(ctx->device.type)->graph_destroy(plan->graph);
+    drop_graph(ctx, plan);
     if (plan->results) nbx_values_release(plan->results, p->graph->output_count);
     for (int i = 0; plan->holders && i < p->input_count; i++) nbx_release(plan->holders[i]);
     nbx_recorder_destroy(plan->recorder);
@@ -138,6 +143,7 @@ void nbx_plan_destroy(nbx_context *ctx, nbx_plan *plan, const nbx_program *p) {
     nbx_free(plan->holders);
     nbx_free(plan->results);
     nbx_free(plan->fresh);
+    nbx_free(plan->addresses);
     nbx_free(plan);
 }
 
@@ -185,6 +191,67 @@ static nbx_status run_commands(nbx_context *ctx, nbx_plan *plan) {
     return status;
 }
 
+// Storages whose address changes between replays: placeholders of inputs, then results.
+static nbx_storage *moving(const nbx_program *p, const nbx_plan *plan, int i) {
+    if (i >= p->input_count) return plan->fresh[i - p->input_count];
+    return plan->holders[i] ? plan->holders[i]->storage : NULL;
+}
+
+static bool may_be_graphed(const nbx_backend *backend, const nbx_plan *plan) {
+    if (!backend || !backend->graph_create) return false;
+    for (int i = 0; i < plan->recorder->command_count; i++)  // a random command draws anew at each replay
+        if (plan->recorder->commands[i]->op->flags & NBX_OP_RANDOM) return false;
+    return true;
+}
+
+typedef struct walk {
+    nbx_context *ctx;
+    nbx_plan *plan;
+} walk;
+
+static nbx_status walk_commands(void *arg) {
+    const walk *w = arg;
+    return nbx_recorder_replay(w->ctx, w->plan->recorder);
+}
+
+static void capture(nbx_context *ctx, const nbx_backend *backend, const nbx_program *p, nbx_plan *plan, int count) {
+    walk w = {ctx, plan};
+    void **stand_ins = nbx_alloc((size_t)(count + 1) * sizeof *stand_ins);
+    for (int i = 0; stand_ins && i < count; i++) {
+        nbx_storage *s = moving(p, plan, i);
+        stand_ins[i] = backend->graph_stand_in(i, plan->addresses[i]);
+        if (s) s->data = stand_ins[i];
+    }
+    if (stand_ins) plan->graph = backend->graph_create(ctx, walk_commands, &w, stand_ins, count);
+    plan->ungraphed = !plan->graph;
+    if (plan->ungraphed) nbx_clear_error(ctx);
+    nbx_free(stand_ins);
+    for (int i = 0; i < count; i++)
+        if (moving(p, plan, i)) moving(p, plan, i)->data = plan->addresses[i];
+}
+
+// On a device the second replay is captured into a graph, which later ones launch as a whole.
+static nbx_status run_on_device(nbx_context *ctx, const nbx_program *p, nbx_plan *plan) {
+    const nbx_backend *backend = nbx_backend_of(ctx->device.type);
+    const int count = p->input_count + plan->fresh_count;
+    if (plan->ungraphed || !plan->replayed) return run_commands(ctx, plan);
+    if (!plan->addresses) {
+        plan->addresses = may_be_graphed(backend, plan) ? nbx_alloc_zero((size_t)(count + 1) * sizeof *plan->addresses) : NULL;
+        plan->ungraphed = !plan->addresses;
+        if (plan->ungraphed) return run_commands(ctx, plan);
+    }
+    unsigned alignment = 0;
+    for (int i = 0; i < count; i++) {
+        const nbx_storage *s = moving(p, plan, i);
+        plan->addresses[i] = s ? s->data : NULL;
+        alignment = alignment * 31 + (unsigned)((uintptr_t)plan->addresses[i] % 16);  // kernels are chosen by it
+    }
+    if (plan->graph && alignment != plan->alignment) drop_graph(ctx, plan);
+    plan->alignment = alignment;
+    if (!plan->graph) capture(ctx, backend, p, plan, count);
+    return plan->graph ? backend->graph_launch(ctx, plan->graph, plan->addresses) : run_commands(ctx, plan);
+}
+
 nbx_status nbx_plan_replay(nbx_context *ctx, const nbx_program *p, nbx_plan *plan, void *arena, const nbx_value *inputs, nbx_value *results) {
     enum { FEW = 16 };
     nbx_storage *few[FEW], **memory = plan->fresh_count <= FEW ? few : nbx_alloc((size_t)plan->fresh_count * sizeof *memory);
@@ -200,10 +267,14 @@ nbx_status nbx_plan_replay(nbx_context *ctx, const nbx_program *p, nbx_plan *pla
         plan->fresh[made]->data = memory[made]->data;
     }
     if (status == NBX_OK) {
-        if (plan->bound != arena) nbx_recorder_bind_at(ctx, plan->recorder, arena);
+        if (plan->bound != arena) {
+            nbx_recorder_bind_at(ctx, plan->recorder, arena);
+            drop_graph(ctx, plan);
+        }
         plan->bound = arena;
         point_inputs(p, plan, inputs);
-        status = run_commands(ctx, plan);
+        status = ctx->device.type == NBX_CPU ? run_commands(ctx, plan) : run_on_device(ctx, p, plan);
+        plan->replayed = true;
     }
     if (status == NBX_OK) status = give_results(ctx, p, plan, memory, inputs, results);
     for (int i = 0; i < made; i++) nbx_storage_release(memory[i]);

@@ -23,7 +23,11 @@ typedef struct nbx_plan {
     int fresh_count;
     void *bound;              // base of the arena that addresses were last set for
     uint64_t used;            // time of the last replay, for the choice of what to forget
-    void *graph;              // of the device, if it captures replays
+    void *graph;              // of the device, captured at the second replay
+    void **addresses;         // [input_count + fresh_count]: of the holders and results, for the graph
+    unsigned alignment;       // of them: the lowest bits, for which the graph was captured
+    bool ungraphed;           // the device or a command does not allow a graph
+    bool replayed;
 } nbx_plan;
 
 // Key of a set of inputs. false: out of memory. *plain false: these inputs share memory where that matters, run them directly.

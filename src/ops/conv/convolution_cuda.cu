@@ -70,31 +70,33 @@ template <typename E> static __global__ void pack_filters(const __grid_constant_
                (p.a[1].k0 + j1 * p.a[1].k_step) * p.weight_stride[3] + (p.a[2].k0 + j2 * p.a[2].k_step) * p.weight_stride[4]];
 }
 
-// ---------------------------------------------------------------------------------------------------------- tensor cores
+// ---------------------------------------------------------------------------------------------------------- tensor
+// cores
 template <typename T, bool DENSE> struct image_loader {
     const conv_call &p;
     const T *input;  // of the group
     __device__ __forceinline__ void chunk(uint32_t to, int m, int k) const {
         const pixel x = pixel_of(p, (uint32_t)(m < p.pixels ? m : 0));
-        if (DENSE) {
+        if constexpr (DENSE) {
             const uint32_t t = ewc_quotient((uint32_t)k, p.by_channels), c = (uint32_t)k - t * (uint32_t)p.channels;
             const int64_t at = m < p.pixels && k < p.inner ? input_of(p, x, t, c) : -1;
             copy_async(to, at >= 0 ? input + at : input, at >= 0 ? 16 : 0);
-            return;
-        }
-        uint32_t v[4];
+        } else {
+            uint32_t v[4];
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            uint32_t half[2];
+            for (int i = 0; i < 4; i++) {
+                uint32_t half[2];
 #pragma unroll
-            for (int j = 0; j < 2; j++) {
-                const uint32_t kk = (uint32_t)(k + 2 * i + j), t = ewc_quotient(kk, p.by_channels), c = kk - t * (uint32_t)p.channels;
-                const int64_t at = m < p.pixels && kk < (uint32_t)p.inner ? input_of(p, x, t, c) : -1;
-                half[j] = at >= 0 ? ((const uint16_t *)input)[at] : 0;
+                for (int j = 0; j < 2; j++) {
+                    const uint32_t kk = (uint32_t)(k + 2 * i + j), t = ewc_quotient(kk, p.by_channels),
+                                   c = kk - t * (uint32_t)p.channels;
+                    const int64_t at = m < p.pixels && kk < (uint32_t)p.inner ? input_of(p, x, t, c) : -1;
+                    half[j] = at >= 0 ? ((const uint16_t *)input)[at] : 0;
+                }
+                v[i] = half[0] | half[1] << 16;
             }
-            v[i] = half[0] | half[1] << 16;
+            asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]));
         }
-        asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]));
     }
 };
 
@@ -105,18 +107,18 @@ template <typename T, bool DENSE> struct filter_loader {
     __device__ __forceinline__ void chunk(uint32_t to, int n, int k) const {
         const T *from = packed + (int64_t)n * inner + k;
         const bool inside = n < filters && k < inner;
-        if (DENSE) {
+        if constexpr (DENSE) {
             copy_async(to, inside ? from : packed, inside ? 16 : 0);
-            return;
-        }
-        uint32_t v[4];
+        } else {
+            uint32_t v[4];
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const uint32_t lo = inside && k + 2 * i < inner ? ((const uint16_t *)from)[2 * i] : 0;
-            const uint32_t hi = inside && k + 2 * i + 1 < inner ? ((const uint16_t *)from)[2 * i + 1] : 0;
-            v[i] = lo | hi << 16;
+            for (int i = 0; i < 4; i++) {
+                const uint32_t lo = inside && k + 2 * i < inner ? ((const uint16_t *)from)[2 * i] : 0;
+                const uint32_t hi = inside && k + 2 * i + 1 < inner ? ((const uint16_t *)from)[2 * i + 1] : 0;
+                v[i] = lo | hi << 16;
+            }
+            asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]));
         }
-        asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]));
     }
 };
 
@@ -288,6 +290,7 @@ template <typename E> static void pack(const conv_call &p, const void *weight, v
 
 static void pack_any(const conv_call &p, const void *weight, void *packed, int groups, bool filter_last, cudaStream_t stream) {
     switch (nbx_dtype_size((nbx_dtype)p.dtype)) {
+    case 1: pack<uint8_t>(p, weight, packed, groups, filter_last, stream); break;
     case 2: pack<uint16_t>(p, weight, packed, groups, filter_last, stream); break;
     case 4: pack<uint32_t>(p, weight, packed, groups, filter_last, stream); break;
     case 8: pack<uint2>(p, weight, packed, groups, filter_last, stream); break;
@@ -323,7 +326,7 @@ static nbx_status run_phase(nbx_op_call *c, const nbx_conv *v, conv_call *p, int
     else if (half) launch_plain<float, -1>(*p, groups, direct, stream);
     else if (v->dtype == NBX_FLOAT64) launch_plain<double, NBX_FLOAT64>(*p, groups, direct, stream);
     else if (nbx_dtype_is_complex(v->dtype)) launch_plain<cdouble, -1>(*p, groups, direct, stream);
-    else return nbx_call_fail(c, NBX_ERROR_DTYPE, "is not defined for %s on CUDA", nbx_dtype_rows[v->dtype].name);
+    else launch_plain<int64_t, -1>(*p, groups, direct, stream);
     return launch_status(c);
 }
 

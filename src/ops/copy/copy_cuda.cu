@@ -8,7 +8,7 @@
 // ----------------------------------------------------------------------------------------------------- casts and moves
 struct identity_group {
     enum { INPUTS = 1, OUTPUTS = 1, CLASSES = EWC_ALL };
-    template <typename C> static __device__ __forceinline__ void eval(int, const C (&x)[1][EWC_LANES], const ew_params &, C (&r)[1][EWC_LANES]) {
+    template <typename C> static __device__ __forceinline__ void eval(int, const C (&x)[1][EWC_LANES], const ewc_params &, C (&r)[1][EWC_LANES]) {
 #pragma unroll
         for (int i = 0; i < EWC_LANES; i++) r[0][i] = x[0][i];
     }
@@ -17,7 +17,7 @@ struct identity_group {
 // float16 with finite values limited to +-65504 (context option clamp_half).
 struct clamp_group {
     enum { INPUTS = 1, OUTPUTS = 1, CLASSES = EWC_F64 };
-    template <typename C> static __device__ __forceinline__ void eval(int, const C (&x)[1][EWC_LANES], const ew_params &, C (&r)[1][EWC_LANES]) {
+    template <typename C> static __device__ __forceinline__ void eval(int, const C (&x)[1][EWC_LANES], const ewc_params &, C (&r)[1][EWC_LANES]) {
 #pragma unroll
         for (int i = 0; i < EWC_LANES; i++) r[0][i] = isfinite(x[0][i]) ? fmin(fmax(x[0][i], (C)-65504), (C)65504) : x[0][i];
     }
@@ -138,12 +138,17 @@ static bool same_dense_layout(const nbx_tensor *a, const nbx_tensor *b) {
     return true;
 }
 
+static bool captured(cudaStream_t stream) {  // into a graph, which takes kernels only
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    return cudaStreamIsCapturing(stream, &status) == cudaSuccess && status != cudaStreamCaptureStatusNone;
+}
+
 nbx_status nbx_cuda_copy(nbx_op_call *c, const nbx_tensor *to, const nbx_tensor *from) {
     const nbx_tensor *tensors[2] = {to, from};
     cudaStream_t stream = stream_of(c);
     tile_plan tiles;
     if (to->numel == 0) return NBX_OK;
-    if (to->dtype == from->dtype && same_dense_layout(to, from))
+    if (to->dtype == from->dtype && same_dense_layout(to, from) && !captured(stream))
         return nbx_cuda_status(c, cudaMemcpyAsync(nbx_data(to), nbx_data(from), (size_t)to->numel * nbx_dtype_size((nbx_dtype)to->dtype),
                                                   cudaMemcpyDeviceToDevice, stream));
     if (to->dtype == from->dtype && plan_tiles(to, from, &tiles)) {

@@ -3,10 +3,6 @@
 
 enum { ADD, SUB, MUL, DIV, DIV_MODE, REMAINDER, FMOD };
 
-template <typename C> static __device__ __forceinline__ C number(const ew_params &p) { return (C)p.f[0]; }
-template <> __device__ __forceinline__ int64_t number<int64_t>(const ew_params &p) { return p.i[0]; }
-template <> __device__ __forceinline__ cfloat number<cfloat>(const ew_params &p) { return {(float)p.f[0], (float)p.f[1]}; }
-template <> __device__ __forceinline__ cdouble number<cdouble>(const ew_params &p) { return {p.f[0], p.f[1]}; }
 
 template <typename C> static __device__ __forceinline__ C scaled_sum(C a, C alpha, C b) { return a + alpha * b; }
 template <> __device__ __forceinline__ float scaled_sum<float>(float a, float alpha, float b) { return fmaf(alpha, b, a); }
@@ -44,7 +40,7 @@ template <> __device__ __forceinline__ int64_t rest_trunc<int64_t>(int64_t a, in
 
 struct arithmetic_group {
     enum { INPUTS = 2, OUTPUTS = 1, CLASSES = EWC_ALL };
-    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[INPUTS][EWC_LANES], const ew_params &p, C (&r)[OUTPUTS][EWC_LANES]) {
+    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[INPUTS][EWC_LANES], const ewc_params &p, C (&r)[OUTPUTS][EWC_LANES]) {
         switch (code) {
             EWC_CASE2(ADD, scaled_sum(a, number<C>(p), b))
             EWC_CASE2(SUB, scaled_sum(a, -number<C>(p), b))
@@ -63,17 +59,25 @@ struct arithmetic_group {
 
 struct rest_group {
     enum { INPUTS = 2, OUTPUTS = 1, CLASSES = EWC_REALS };
-    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[INPUTS][EWC_LANES], const ew_params &p, C (&r)[OUTPUTS][EWC_LANES]) {
+    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[INPUTS][EWC_LANES], const ewc_params &p, C (&r)[OUTPUTS][EWC_LANES]) {
         switch (code) {
             EWC_CASE2(DIV_MODE, p.i[0] == 2 ? quotient_floor(a, b) : quotient_trunc(a, b))
             EWC_CASE2(REMAINDER, rest_floor(a, b))
             EWC_CASE2(FMOD, rest_trunc(a, b))
         }
+        if constexpr (ewc_class<C>::integral) {
+            bool zero = false;
+#pragma unroll
+            for (int i = 0; i < EWC_LANES; i++) zero |= x[1][i] == 0;  // lanes past the end repeat the first
+            if (zero && p.fault) raise_fault(p.fault, p.fault_op, NBX_FAULT_DIVISION, 0, 0);
+        }
     }
 };
 
+template <int CODE> static nbx_status rest(nbx_op_call *c) { return ewc_run<rest_group>(c, CODE, true); }
+
 static nbx_status div_mode(nbx_op_call *c) {  // without a mode it is true division, for complex dtypes too
-    return arg_is_none(c, 2) ? ewc_run<arithmetic_group>(c, DIV) : ewc_run<rest_group>(c, DIV_MODE);
+    return arg_is_none(c, 2) ? ewc_run<arithmetic_group>(c, DIV) : rest<DIV_MODE>(c);
 }
 
 EWC_OP(arithmetic_group, ADD, "aten::add.Tensor")
@@ -92,10 +96,10 @@ EWC_OP(arithmetic_group, DIV, "aten::divide.Tensor")
 EWC_OP(arithmetic_group, DIV, "aten::true_divide.Tensor")
 NBX_CUDA_KERNEL("aten::div.Tensor_mode", div_mode)
 NBX_CUDA_KERNEL("aten::div.Scalar_mode", div_mode)
-EWC_OP(rest_group, DIV_MODE, "aten::floor_divide")
-EWC_OP(rest_group, DIV_MODE, "aten::floor_divide.Scalar")
-EWC_OP(rest_group, REMAINDER, "aten::remainder.Tensor")
-EWC_OP(rest_group, REMAINDER, "aten::remainder.Scalar")
-EWC_OP(rest_group, REMAINDER, "aten::remainder.Scalar_Tensor")
-EWC_OP(rest_group, FMOD, "aten::fmod.Tensor")
-EWC_OP(rest_group, FMOD, "aten::fmod.Scalar")
+NBX_CUDA_KERNEL("aten::floor_divide", rest<DIV_MODE>)
+NBX_CUDA_KERNEL("aten::floor_divide.Scalar", rest<DIV_MODE>)
+NBX_CUDA_KERNEL("aten::remainder.Tensor", rest<REMAINDER>)
+NBX_CUDA_KERNEL("aten::remainder.Scalar", rest<REMAINDER>)
+NBX_CUDA_KERNEL("aten::remainder.Scalar_Tensor", rest<REMAINDER>)
+NBX_CUDA_KERNEL("aten::fmod.Tensor", rest<FMOD>)
+NBX_CUDA_KERNEL("aten::fmod.Scalar", rest<FMOD>)

@@ -1,24 +1,30 @@
 // Formulas of functions of two and three arguments on CUDA: comparisons, logic, bits, extremes, powers, choice, limits.
 #include "ops/elementwise/engine.cuh"
 
+#include "ops/elementwise/complex.cuh"
+
+#include <type_traits>
+
 enum {
     EQ, NE, LT, LE, GT, GE, AND, OR, XOR, ISNAN, ISINF, ISFINITE, ISPOSINF, ISNEGINF, ISREAL, SIGNBIT, NOT, ISCLOSE,
     BIT_AND, BIT_OR, BIT_XOR, BIT_NOT, SHIFT_LEFT, SHIFT_RIGHT, GCD, LCM,
-    MAXIMUM, MINIMUM, FMAX, FMIN, ATAN2, HYPOT, COPYSIGN, HEAVISIDE, LOGADDEXP, LOGADDEXP2, XLOGY, XLOG1PY, SWIGLU, PRELU, POW, POW_NUMBER, POW_OF_ONE,
+    MAXIMUM, MINIMUM, FMAX, FMIN, ATAN2, HYPOT, NEXTAFTER, COPYSIGN, HEAVISIDE, LOGADDEXP, LOGADDEXP2, XLOGY, XLOG1PY, SWIGLU, PRELU, POW, POW_NUMBER, POW_OF_ONE,
     WHERE, MASKED, CLAMP, CLAMP3, ADDCMUL, ADDCDIV, LERP,
 };
 
 // --------------------------------------------------------------------------------------------------------- comparisons
-template <typename C> static __device__ __forceinline__ bool close_to(C a, C b, const ew_params &p) {
+// Integers are compared in the default float.
+template <typename C> using ewc_real_of = std::conditional_t<std::is_same_v<C, double>, double, float>;
+template <typename C> static __device__ __forceinline__ bool close_to(C a, C b, const ewc_params &p) {
     if (a == b) return true;
     if (p.i[0] && a != a && b != b) return true;
-    const double x = ewc_real(a), y = ewc_real(b);
-    return isfinite(x) && isfinite(y) && fabs(x - y) <= p.f[1] + fabs(p.f[0] * y);
+    const auto difference = fabs((ewc_real_of<C>)a - (ewc_real_of<C>)b);
+    return difference < (ewc_real_of<C>)INFINITY && difference <= (ewc_real_of<C>)p.f[1] + fabs((ewc_real_of<C>)p.f[0] * (ewc_real_of<C>)b);
 }
 
 struct order_group {
     enum { INPUTS = 2, OUTPUTS = 1, CLASSES = EWC_REALS };
-    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[2][EWC_LANES], const ew_params &p, C (&r)[1][EWC_LANES]) {
+    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[2][EWC_LANES], const ewc_params &p, C (&r)[1][EWC_LANES]) {
         switch (code) {
             EWC_CASE2(LT, (C)(a < b))
             EWC_CASE2(LE, (C)(a <= b))
@@ -34,19 +40,27 @@ struct order_group {
         }
     }
 };
+template <typename C> static __device__ __forceinline__ bool close_to_complex(C a, C b, const ewc_params &p) {
+    if (a == b) return true;
+    if (p.i[0] && zc_isnan(a) && zc_isnan(b)) return true;
+    const double difference = hypot((double)a.re - (double)b.re, (double)a.im - (double)b.im), size = hypot((double)b.re, (double)b.im);
+    return difference < (double)INFINITY && difference <= p.f[1] + fabs(p.f[0] * size);
+}
 struct complex_equal_group {
     enum { INPUTS = 2, OUTPUTS = 1, CLASSES = EWC_C64 | EWC_C128 };
-    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[2][EWC_LANES], const ew_params &, C (&r)[1][EWC_LANES]) {
+    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[2][EWC_LANES], const ewc_params &p, C (&r)[1][EWC_LANES]) {
 #pragma unroll
         for (int i = 0; i < EWC_LANES; i++) {
-            r[0][i].re = (x[0][i] == x[1][i]) == (code == EQ);
+            const C a = x[0][i], b = x[1][i];
+            r[0][i].re = code == ISCLOSE ? close_to_complex(a, b, p) : code == AND ? ewc_truth(a) && ewc_truth(b) : code == OR ? ewc_truth(a) || ewc_truth(b) :
+                         code == XOR ? ewc_truth(a) != ewc_truth(b) : (a == b) == (code == EQ);
             r[0][i].im = 0;
         }
     }
 };
 struct test_group {
     enum { INPUTS = 1, OUTPUTS = 1, CLASSES = EWC_FLOATS };
-    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[1][EWC_LANES], const ew_params &, C (&r)[1][EWC_LANES]) {
+    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[1][EWC_LANES], const ewc_params &, C (&r)[1][EWC_LANES]) {
         switch (code) {
             EWC_CASE(ISNAN, (C)(a != a))
             EWC_CASE(ISINF, (C)(isinf(a) != 0))
@@ -61,7 +75,7 @@ struct test_group {
 };
 struct integer_test_group {
     enum { INPUTS = 1, OUTPUTS = 1, CLASSES = EWC_INT };
-    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[1][EWC_LANES], const ew_params &, C (&r)[1][EWC_LANES]) {
+    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[1][EWC_LANES], const ewc_params &, C (&r)[1][EWC_LANES]) {
         switch (code) {
             EWC_CASE(NOT, (C)(a == 0))
             EWC_CASE(SIGNBIT, (C)(a < 0))
@@ -75,7 +89,7 @@ struct integer_test_group {
 };
 struct complex_test_group {
     enum { INPUTS = 1, OUTPUTS = 1, CLASSES = EWC_C64 | EWC_C128 };
-    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[1][EWC_LANES], const ew_params &, C (&r)[1][EWC_LANES]) {
+    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[1][EWC_LANES], const ewc_params &, C (&r)[1][EWC_LANES]) {
 #pragma unroll
         for (int i = 0; i < EWC_LANES; i++) {
             const C z = x[0][i];
@@ -92,7 +106,7 @@ static bool has_complex(const nbx_op_call *c) {
 }
 
 template <int CODE> static nbx_status order(nbx_op_call *c) {
-    return (CODE == EQ || CODE == NE) && has_complex(c) ? ewc_run<complex_equal_group>(c, CODE) : ewc_run<order_group>(c, CODE);
+    return (CODE == EQ || CODE == NE || CODE == ISCLOSE || CODE == AND || CODE == OR || CODE == XOR) && has_complex(c) ? ewc_run<complex_equal_group>(c, CODE) : ewc_run<order_group>(c, CODE);
 }
 template <int CODE> static nbx_status test(nbx_op_call *c) {
     const nbx_dtype dtype = (nbx_dtype)arg_tensor(c, 0)->dtype;
@@ -140,7 +154,7 @@ static __device__ __forceinline__ int64_t gcd_of(int64_t a, int64_t b) {
 }
 struct bits_group {
     enum { INPUTS = 2, OUTPUTS = 1, CLASSES = EWC_INT };
-    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[2][EWC_LANES], const ew_params &, C (&r)[1][EWC_LANES]) {
+    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[2][EWC_LANES], const ewc_params &, C (&r)[1][EWC_LANES]) {
         switch (code) {
             EWC_CASE2(BIT_AND, a &b)
             EWC_CASE2(BIT_OR, a | b)
@@ -187,8 +201,6 @@ static nbx_status bitwise_not(nbx_op_call *c) {
 NBX_CUDA_KERNEL("aten::bitwise_not", bitwise_not)
 
 // -------------------------------------------------------------------------------------------------------- two arguments
-template <typename C> static __device__ __forceinline__ C larger(C x, C y) { return x > y || x != x ? x : y; }
-template <typename C> static __device__ __forceinline__ C smaller(C x, C y) { return x < y || x != x ? x : y; }
 template <typename C> static __device__ __forceinline__ C logaddexp_of(C a, C b) {
     if (isinf(a) && a == b) return a;
     const C top = larger(a, b);
@@ -204,7 +216,7 @@ template <typename C> static __device__ __forceinline__ C xlog1py_of(C a, C b) {
 
 struct extreme_group {
     enum { INPUTS = 2, OUTPUTS = 1, CLASSES = EWC_REALS };
-    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[2][EWC_LANES], const ew_params &, C (&r)[1][EWC_LANES]) {
+    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[2][EWC_LANES], const ewc_params &, C (&r)[1][EWC_LANES]) {
         switch (code) {
             EWC_CASE2(MAXIMUM, larger(a, b))
             EWC_CASE2(MINIMUM, smaller(a, b))
@@ -215,12 +227,26 @@ struct extreme_group {
         }
     }
 };
+// nextafter: the neighbour of x toward y, among 16-bit floats by their bits, which are in order of magnitude.
+static __device__ __forceinline__ double next_of(double x, double y, const ewc_params &) { return nextafter(x, y); }
+static __device__ __forceinline__ float next_of(float x, float y, const ewc_params &p) {
+    const bool bfloat = p.compute == NBX_BFLOAT16;
+    if (!bfloat && p.compute != NBX_FLOAT16) return nextafterf(x, y);
+    if (x != x || y != y) return x + y;
+    if (x == y) return y;
+    uint16_t bits = bfloat ? ewc_to_bf16(x) : ewc_to_half(x);
+    if (x == 0) bits = y < 0 ? 0x8001 : 1;
+    else bits = (uint16_t)((x < y) == (x > 0) ? bits + 1 : bits - 1);
+    return bfloat ? ewc_bf16_bits(bits) : ewc_half_bits(bits);
+}
+
 struct pair_group {
     enum { INPUTS = 2, OUTPUTS = 1, CLASSES = EWC_FLOATS };
-    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[2][EWC_LANES], const ew_params &, C (&r)[1][EWC_LANES]) {
+    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[2][EWC_LANES], const ewc_params &p, C (&r)[1][EWC_LANES]) {
         switch (code) {
             EWC_CASE2(ATAN2, atan2(a, b))
             EWC_CASE2(HYPOT, hypot(a, b))
+            EWC_CASE2(NEXTAFTER, next_of(a, b, p))
             EWC_CASE2(COPYSIGN, copysign(a, b))
             EWC_CASE2(LOGADDEXP, logaddexp_of(a, b))
             EWC_CASE2(LOGADDEXP2, logaddexp2_of(a, b))
@@ -232,6 +258,42 @@ struct pair_group {
         }
     }
 };
+struct complex_pair_group {
+    enum { INPUTS = 2, OUTPUTS = 1, CLASSES = EWC_C64 | EWC_C128 };
+    template <typename C> static __device__ __forceinline__ void eval(int, const C (&x)[2][EWC_LANES], const ewc_params &, C (&r)[1][EWC_LANES]) {
+#pragma unroll 1
+        for (int i = 0; i < EWC_LANES; i++) r[0][i] = zc_narrow<C>(zc_logaddexp(zc_wide(x[0][i]), zc_wide(x[1][i])));
+    }
+};
+static nbx_status logaddexp(nbx_op_call *c) {
+    return has_complex(c) ? ewc_run<complex_pair_group>(c, LOGADDEXP) : ewc_run<pair_group>(c, LOGADDEXP);
+}
+
+// complex(re, im) and polar(size, angle): real operands, read into the parts of the complex class.
+enum { COMPLEX, POLAR };
+struct parts_group {
+    enum { INPUTS = 2, OUTPUTS = 1, CLASSES = EWC_C64 | EWC_C128 };
+    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[2][EWC_LANES], const ewc_params &, C (&r)[1][EWC_LANES]) {
+#pragma unroll
+        for (int i = 0; i < EWC_LANES; i++) {
+            const auto a = x[0][i].re, b = x[1][i].re;
+            if (code == COMPLEX) r[0][i] = {a, b};
+            else r[0][i] = {a * cos(b), a * sin(b)};
+        }
+    }
+};
+template <int CODE> static nbx_status from_parts(nbx_op_call *c) {
+    ewc_plan p;
+    bool empty;
+    const nbx_status status = ewc_plan_make(c, CODE, &p, &empty);
+    if (status != NBX_OK || empty) return status;
+    if (p.compute == NBX_FLOAT64) ewc_launch<parts_group, cdouble>(p, stream_of(c));
+    else ewc_launch<parts_group, cfloat>(p, stream_of(c));
+    return launch_status(c);
+}
+NBX_CUDA_KERNEL("aten::complex", from_parts<COMPLEX>)
+NBX_CUDA_KERNEL("aten::polar", from_parts<POLAR>)
+
 EWC_OP(extreme_group, MAXIMUM, "aten::maximum")
 EWC_OP(extreme_group, MAXIMUM, "aten::max.other")
 EWC_OP(extreme_group, MAXIMUM, "aten::clamp_min.Tensor")
@@ -245,7 +307,8 @@ EWC_OP(pair_group, ATAN2, "aten::atan2")
 EWC_OP(pair_group, HYPOT, "aten::hypot")
 EWC_OP(pair_group, COPYSIGN, "aten::copysign.Tensor")
 EWC_OP(pair_group, COPYSIGN, "aten::copysign.Scalar")
-EWC_OP(pair_group, LOGADDEXP, "aten::logaddexp")
+EWC_OP(pair_group, NEXTAFTER, "aten::nextafter")
+NBX_CUDA_KERNEL("aten::logaddexp", logaddexp)
 EWC_OP(pair_group, LOGADDEXP2, "aten::logaddexp2")
 EWC_OP(pair_group, XLOGY, "aten::xlogy.Tensor")
 EWC_OP(pair_group, XLOGY, "aten::xlogy.Scalar_Self")
@@ -287,7 +350,7 @@ template <typename C> static __device__ __forceinline__ C quick_power(int which,
 }
 struct power_group {
     enum { INPUTS = 2, OUTPUTS = 1, CLASSES = EWC_REALS };
-    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[2][EWC_LANES], const ew_params &p, C (&r)[1][EWC_LANES]) {
+    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[2][EWC_LANES], const ewc_params &p, C (&r)[1][EWC_LANES]) {
         switch (code) {
             EWC_CASE2(POW, power_of(a, b))
             EWC_CASE2(POW_NUMBER, quick_power((int)p.i[0], a, b))
@@ -296,21 +359,42 @@ struct power_group {
         }
     }
 };
-EWC_OP(power_group, POW, "aten::pow.Tensor_Tensor")
-EWC_OP(power_group, POW_OF_ONE, "aten::pow.Scalar")
-EWC_OP(power_group, POW_NUMBER, "aten::pow.Tensor_Scalar")
-EWC_OP(power_group, POW_NUMBER, "aten::float_power.Tensor_Scalar")
-EWC_OP(power_group, POW, "aten::float_power.Tensor_Tensor")
-EWC_OP(power_group, POW, "aten::float_power.Scalar")
-
-// ------------------------------------------------------------------------------------------------------ three arguments
-template <typename C> static __device__ __forceinline__ C number(const ew_params &p) { return (C)p.f[0]; }
-template <> __device__ __forceinline__ int64_t number<int64_t>(const ew_params &p) { return p.i[0]; }
-template <> __device__ __forceinline__ cfloat number<cfloat>(const ew_params &p) { return {(float)p.f[0], (float)p.f[1]}; }
-template <> __device__ __forceinline__ cdouble number<cdouble>(const ew_params &p) { return {p.f[0], p.f[1]}; }
 template <typename C> static __device__ __forceinline__ C one() { return (C)1; }
 template <> __device__ __forceinline__ cfloat one<cfloat>() { return {1.f, 0.f}; }
 template <> __device__ __forceinline__ cdouble one<cdouble>() { return {1., 0.}; }
+// Complex powers of complex64 in float, as ATen: a power by double would differ from ATen's by more than its error.
+template <typename C> static __device__ __noinline__ C complex_power(C a, C e) {
+    if (e.re == 0 && e.im == 0) return one<C>();
+    if (a.re == 0 && a.im == 0) return e.im == 0 && e.re > 0 ? C{0, 0} : C{NAN, NAN};
+    return zc_pow(a, e);
+}
+template <typename C> static __device__ __forceinline__ C quick_complex_power(int which, C a, C e) {
+    switch (which) {
+    case 1: return one<C>();
+    case 2: return a;
+    case 3: return a * a;
+    default: return complex_power(a, e);
+    }
+}
+struct complex_power_group {
+    enum { INPUTS = 2, OUTPUTS = 1, CLASSES = EWC_C64 | EWC_C128 };
+    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[2][EWC_LANES], const ewc_params &p, C (&r)[1][EWC_LANES]) {
+        const int which = code == POW_NUMBER ? (int)p.i[0] : code == POW_OF_ONE && p.i[0] ? 1 : 0;
+#pragma unroll 1
+        for (int i = 0; i < EWC_LANES; i++) r[0][i] = quick_complex_power(which, x[0][i], x[1][i]);
+    }
+};
+template <int CODE> static nbx_status power(nbx_op_call *c) {
+    return has_complex(c) ? ewc_run<complex_power_group>(c, CODE) : ewc_run<power_group>(c, CODE);
+}
+NBX_CUDA_KERNEL("aten::pow.Tensor_Tensor", power<POW>)
+NBX_CUDA_KERNEL("aten::pow.Scalar", power<POW_OF_ONE>)
+NBX_CUDA_KERNEL("aten::pow.Tensor_Scalar", power<POW_NUMBER>)
+NBX_CUDA_KERNEL("aten::float_power.Tensor_Scalar", power<POW_NUMBER>)
+NBX_CUDA_KERNEL("aten::float_power.Tensor_Tensor", power<POW>)
+NBX_CUDA_KERNEL("aten::float_power.Scalar", power<POW>)
+
+// ------------------------------------------------------------------------------------------------------ three arguments
 template <typename C> static __device__ __forceinline__ bool near_start(C w) { return fabs(w) < (C)0.5; }
 template <> __device__ __forceinline__ bool near_start<int64_t>(int64_t w) { return w == 0; }
 template <> __device__ __forceinline__ bool near_start<cfloat>(cfloat w) { return w.re * w.re + w.im * w.im < 0.25f; }
@@ -320,7 +404,7 @@ template <> __device__ __forceinline__ int64_t quotient<int64_t>(int64_t a, int6
 
 struct three_group {
     enum { INPUTS = 3, OUTPUTS = 1, CLASSES = EWC_ALL };
-    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[3][EWC_LANES], const ew_params &p, C (&r)[1][EWC_LANES]) {
+    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[3][EWC_LANES], const ewc_params &p, C (&r)[1][EWC_LANES]) {
         switch (code) {
             EWC_CASE3(WHERE, ewc_truth(a) ? b : d)
             EWC_CASE3(MASKED, ewc_truth(b) ? d : a)
@@ -342,11 +426,11 @@ EWC_OP(three_group, ADDCDIV, "aten::addcdiv")
 EWC_OP(three_group, LERP, "aten::lerp.Tensor")
 EWC_OP(three_group, LERP, "aten::lerp.Scalar")
 
-template <typename C> static __device__ __forceinline__ C bound(const ew_params &p, int k) { return (C)p.f[k]; }
-template <> __device__ __forceinline__ int64_t bound<int64_t>(const ew_params &p, int k) { return p.i[k]; }
+template <typename C> static __device__ __forceinline__ C bound(const ewc_params &p, int k) { return (C)p.f[k]; }
+template <> __device__ __forceinline__ int64_t bound<int64_t>(const ewc_params &p, int k) { return p.i[k]; }
 struct clamp_group {
     enum { INPUTS = 3, OUTPUTS = 1, CLASSES = EWC_REALS };
-    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[3][EWC_LANES], const ew_params &p, C (&r)[1][EWC_LANES]) {
+    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[3][EWC_LANES], const ewc_params &p, C (&r)[1][EWC_LANES]) {
         if (code == CLAMP) {
 #pragma unroll
             for (int i = 0; i < EWC_LANES; i++) r[0][i] = smaller(larger(x[0][i], bound<C>(p, 0)), bound<C>(p, 1));

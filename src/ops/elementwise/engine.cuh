@@ -215,6 +215,15 @@ typedef struct ewc_divisor {  // quotient of n < 2^31 by size: (n * multiplier) 
     uint32_t size, multiplier, shift;
 } ewc_divisor;
 
+// What formulas see beside the inputs.
+typedef struct ewc_params {
+    double f[8];
+    int64_t i[4];
+    int compute;            // dtype of computing
+    int fault_op;
+    nbx_fault_slot *fault;  // set where ewc_run was told so
+} ewc_params;
+
 typedef struct ewc_plan {
     int code, outs, operands, dims;  // dims: outer ones
     int64_t inner, chunks, items;    // innermost size; chunks of LANES in it; chunks in all
@@ -229,7 +238,7 @@ typedef struct ewc_plan {
     int64_t stride[EW_OPERANDS][EWC_DIMS];
     double value[EW_INPUTS][2];      // numbers, as an element of value_dtype
     uint8_t value_dtype[EW_INPUTS];
-    ew_params params;
+    ewc_params params;
 } ewc_plan;
 
 ewc_divisor ewc_divisor_of(int64_t size);
@@ -342,11 +351,12 @@ template <typename Group, typename C> static void ewc_launch(const ewc_plan &p, 
 // The kernel of an operator of a group. Group::CLASSES says which classes it has formulas for.
 enum { EWC_F32 = 1, EWC_F64 = 2, EWC_INT = 4, EWC_C64 = 8, EWC_C128 = 16, EWC_REALS = 7, EWC_ALL = 31, EWC_FLOATS = 3 };
 
-template <typename Group> static nbx_status ewc_run(nbx_op_call *c, int code) {
+template <typename Group> static nbx_status ewc_run(nbx_op_call *c, int code, bool faults = false) {
     ewc_plan p;
     bool empty;
     const nbx_status status = ewc_plan_make(c, code, &p, &empty);
     if (status != NBX_OK || empty) return status;
+    if (faults) p.params.fault = nbx_cuda_fault_slot(c, &p.params.fault_op);
     cudaStream_t stream = stream_of(c);
     const nbx_dtype compute = (nbx_dtype)p.compute;
     bool launched = true;
@@ -418,5 +428,18 @@ template <typename Z, typename R> static __device__ __forceinline__ Z complex_of
     static __device__ __forceinline__ bool operator!=(Z x, Z y) { return !(x == y); }
 EWC_COMPLEX(cfloat, float)
 EWC_COMPLEX(cdouble, double)
+
+// ---------------------------------------------------------------------------------------------- formulas of several files
+template <typename C> static __device__ __forceinline__ C larger(C x, C y) { return x > y || x != x ? x : y; }
+template <typename C> static __device__ __forceinline__ C smaller(C x, C y) { return x < y || x != x ? x : y; }
+// The number of a row's setup (alpha, value), in the class of computing.
+template <typename C> static __device__ __forceinline__ C number(const ewc_params &p) { return (C)p.f[0]; }
+template <> __device__ __forceinline__ int64_t number<int64_t>(const ewc_params &p) { return p.i[0]; }
+template <> __device__ __forceinline__ cfloat number<cfloat>(const ewc_params &p) { return {(float)p.f[0], (float)p.f[1]}; }
+template <> __device__ __forceinline__ cdouble number<cdouble>(const ewc_params &p) { return {p.f[0], p.f[1]}; }
+// Rounded to the dtype of computing where that is narrower than float.
+template <typename C> static __device__ __forceinline__ C narrowed(C x, const ewc_params &p) {
+    return p.compute == NBX_BFLOAT16 || p.compute == NBX_FLOAT16 ? ewc_rounded<C>(p.compute, x) : x;
+}
 
 #endif

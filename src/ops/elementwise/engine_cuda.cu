@@ -88,8 +88,13 @@ static void plan_number(ewc_plan *p, const ew_row *row, int slot, nbx_dtype comp
 nbx_status ewc_plan_make(nbx_op_call *c, int code, ewc_plan *p, bool *empty) {
     const ew_row *row = (const ew_row *)c->op->data;
     ew_types types;
-    nbx_status status = ew_resolve(c, row, &types, &p->params);
+    ew_params params;
+    nbx_status status = ew_resolve(c, row, &types, &params);
     if (status != NBX_OK) return status;
+    memset(&p->params, 0, sizeof p->params);
+    memcpy(p->params.f, params.f, sizeof params.f);
+    memcpy(p->params.i, params.i, sizeof params.i);
+    p->params.compute = types.compute;
     const int outs = row->outputs ? row->outputs : 1, operands = outs + row->inputs;
     const nbx_tensor *tensors[EW_OPERANDS];
     const nbx_value *numbers[EW_OPERANDS] = {NULL};

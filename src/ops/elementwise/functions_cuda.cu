@@ -2,6 +2,8 @@
 // ones, activations. The parameters are those that the rows' setup takes (unary.c, activation.c).
 #include "ops/elementwise/engine.cuh"
 
+#include "ops/elementwise/complex.cuh"
+
 enum {
     ABS, NEG, SIGN, SQUARE, RECIPROCAL, SQRT, RSQRT, FLOOR, CEIL, ROUND, TRUNC, FRAC, ROUND_DECIMALS, NAN_TO_NUM, DEG2RAD, RAD2DEG,
     EXP, EXP2, EXPM1, LOG, LOG2, LOG10, LOG1P, SIN, COS, TAN, ASIN, ACOS, ATAN, SINH, COSH, TANH, ASINH, ACOSH, ATANH, SIGMOID,
@@ -9,24 +11,23 @@ enum {
     RELU, HARDTANH, LEAKY_RELU, ELU, GELU, SILU, MISH, SOFTPLUS, SOFTSHRINK, HARDSHRINK, HARDSIGMOID, HARDSWISH, THRESHOLD, LOG_SIGMOID,
 };
 
-template <typename C> static __device__ __forceinline__ C larger(C x, C y) { return x > y || x != x ? x : y; }
-template <typename C> static __device__ __forceinline__ C smaller(C x, C y) { return x < y || x != x ? x : y; }
 template <typename C> static __device__ __forceinline__ C sign_of(C x) { return (C)((x > 0) - (x < 0)); }
 template <typename C> static __device__ __forceinline__ C six(C x) { return smaller(larger(x + (C)3, (C)0), (C)6); }
 template <typename C> static __device__ __forceinline__ C sigmoid_of(C x) { return (C)1 / ((C)1 + exp(-x)); }
 template <typename C> static __device__ __forceinline__ C log_sigmoid_of(C x) { return smaller(x, (C)0) - log1p(exp(-fabs(x))); }
 
-template <typename C> static __device__ __forceinline__ C round_decimals(C x, const ew_params &p) {
+template <typename C> static __device__ __forceinline__ C round_decimals(C x, const ewc_params &p) {
     if (p.i[0] == 0) return rint(x);
     const C ten = (C)p.f[0];
     return p.i[0] > 0 ? rint(x * ten) / ten : rint(x / ten) * ten;
 }
-template <typename C> static __device__ __forceinline__ C nan_to_num(C x, const ew_params &p) {
+template <typename C> static __device__ __forceinline__ C nan_to_num(C x, const ewc_params &p) {
     return x != x ? (C)p.f[0] : isinf(x) ? (C)(x > 0 ? p.f[1] : p.f[2]) : x;
 }
-template <typename C> static __device__ __forceinline__ C logit_of(C x, const ew_params &p) {
-    if (p.i[0]) x = x < (C)p.f[0] ? (C)p.f[0] : x > (C)p.f[1] ? (C)p.f[1] : x;
-    return log(x / ((C)1 - x));
+template <typename C> static __device__ __forceinline__ C logit_of(C x, const ewc_params &p) {
+    const C low = narrowed((C)p.f[0], p), high = narrowed((C)p.f[1], p);
+    if (p.i[0]) x = x < low ? low : x > high ? high : x;
+    return log(narrowed(x / narrowed((C)1 - x, p), p));
 }
 template <typename C> static __device__ __forceinline__ C sinc_of(C x) {
     if (x == 0) return (C)1;
@@ -37,18 +38,18 @@ template <typename C> static __device__ __forceinline__ C gelu_of(C x, bool by_t
     if (by_tanh) return (C)0.5 * x * ((C)1 + tanh((C)0.79788456080286535588 * (x + (C)0.044715 * x * x * x)));
     return x * (C)0.5 * ((C)1 + erf(x * (C)0.70710678118654752440));
 }
-template <typename C> static __device__ __forceinline__ C softplus_of(C x, const ew_params &p) {
+template <typename C> static __device__ __forceinline__ C softplus_of(C x, const ewc_params &p) {
     return x * (C)p.f[0] > (C)p.f[1] ? x : log1p(exp(x * (C)p.f[0])) / (C)p.f[0];
 }
 template <typename C> static __device__ __forceinline__ C softshrink_of(C x, C k) { return x > k ? x - k : x < -k ? x + k : x * (C)0; }
-template <typename C> static __device__ __forceinline__ C elu_of(C x, const ew_params &p) {
+template <typename C> static __device__ __forceinline__ C elu_of(C x, const ewc_params &p) {
     return x > 0 ? x * (C)p.f[2] : expm1(x * (C)p.f[0]) * (C)p.f[1];
 }
 
 // Cheap ones, integers too.
 struct cheap_group {
     enum { INPUTS = 1, OUTPUTS = 1, CLASSES = EWC_FLOATS };
-    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[1][EWC_LANES], const ew_params &p, C (&r)[1][EWC_LANES]) {
+    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[1][EWC_LANES], const ewc_params &p, C (&r)[1][EWC_LANES]) {
         switch (code) {
             EWC_CASE(ABS, fabs(a))
             EWC_CASE(NEG, -a)
@@ -83,7 +84,7 @@ struct cheap_group {
 
 struct integer_group {
     enum { INPUTS = 1, OUTPUTS = 1, CLASSES = EWC_INT };
-    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[1][EWC_LANES], const ew_params &p, C (&r)[1][EWC_LANES]) {
+    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[1][EWC_LANES], const ewc_params &p, C (&r)[1][EWC_LANES]) {
         switch (code) {
             EWC_CASE(ABS, a < 0 ? (C)(0 - (uint64_t)a) : a)
             EWC_CASE(NEG, (C)(0 - (uint64_t)a))
@@ -100,7 +101,7 @@ struct integer_group {
 
 struct math_group {
     enum { INPUTS = 1, OUTPUTS = 1, CLASSES = EWC_FLOATS };
-    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[1][EWC_LANES], const ew_params &p, C (&r)[1][EWC_LANES]) {
+    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[1][EWC_LANES], const ewc_params &p, C (&r)[1][EWC_LANES]) {
         switch (code) {
             EWC_CASE(EXP, exp(a))
             EWC_CASE(EXP2, exp2(a))
@@ -125,7 +126,7 @@ struct math_group {
 
 struct circle_group {
     enum { INPUTS = 1, OUTPUTS = 1, CLASSES = EWC_FLOATS };
-    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[1][EWC_LANES], const ew_params &p, C (&r)[1][EWC_LANES]) {
+    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[1][EWC_LANES], const ewc_params &p, C (&r)[1][EWC_LANES]) {
 #pragma unroll 1
         for (int i = 0; i < EWC_LANES; i++) {
             const C a = x[0][i];
@@ -152,76 +153,73 @@ struct circle_group {
 };
 
 // Complex numbers, through double.
-static __device__ __forceinline__ cdouble z_exp(cdouble z) {
-    const double e = exp(z.re);
-    return z.im == 0 ? cdouble{e, z.im} : cdouble{e * cos(z.im), e * sin(z.im)};
-}
-static __device__ __forceinline__ cdouble z_log(cdouble z) { return {log(hypot(z.re, z.im)), atan2(z.im, z.re)}; }
-static __device__ __forceinline__ cdouble z_sqrt(cdouble z) {
-    const double m = hypot(z.re, z.im);
-    if (m == 0) return {0, z.im};
-    const double re = sqrt((m + fabs(z.re)) / 2), im = fabs(z.im) / (2 * re);
-    return z.re >= 0 ? cdouble{re, copysign(im, z.im)} : cdouble{im, copysign(re, z.im)};
-}
-static __device__ __forceinline__ cdouble z_one() { return {1, 0}; }
-static __device__ __forceinline__ cdouble z_tanh(cdouble z) {
-    if (fabs(z.re) > 20) return {copysign(1.0, z.re), 0 * z.im};
-    const double t = tan(z.im), s = sinh(z.re), rho = sqrt(1 + s * s), d = 1 + t * t, den = 1 + d * s * s;
-    return {d * rho * s / den, t / den};
-}
-static __device__ __noinline__ cdouble complex_function(int code, cdouble z) {
+static __device__ __noinline__ cdouble complex_function(int code, cdouble z, const ewc_params &p) {
     switch (code) {
     case ABS: return {hypot(z.re, z.im), 0};
     case ANGLE: return {atan2(z.im, z.re), 0};
     case NEG: return -z;
     case CONJ: return {z.re, -z.im};
     case SIGN: {
-        const double m = hypot(z.re, z.im);
-        return m == 0 ? cdouble{0, 0} : cdouble{z.re / m, z.im / m};
+        const double size = hypot(z.re, z.im);
+        return size == 0 ? cdouble{0, 0} : cdouble{z.re / size, z.im / size};
     }
+    case NAN_TO_NUM: return {nan_to_num(z.re, p), nan_to_num(z.im, p)};
     case SQUARE: return z * z;
-    case RECIPROCAL: return z_one() / z;
-    case SQRT: return z_sqrt(z);
-    case RSQRT: return z_one() / z_sqrt(z);
-    case EXP: return z_exp(z);
-    case EXP2: return z_exp(cdouble{z.re * 0.693147180559945309417, z.im * 0.693147180559945309417});
-    case EXPM1: return z_exp(z) - z_one();
-    case LOG: return z_log(z);
-    case LOG2: return z_log(z) * cdouble{1.44269504088896340736, 0};
-    case LOG10: return z_log(z) * cdouble{0.434294481903251827651, 0};
-    case LOG1P: return z_log(z_one() + z);
-    case SIN: return {sin(z.re) * cosh(z.im), cos(z.re) * sinh(z.im)};
-    case COS: return {cos(z.re) * cosh(z.im), -sin(z.re) * sinh(z.im)};
-    case SINH: return {sinh(z.re) * cos(z.im), cosh(z.re) * sin(z.im)};
-    case COSH: return {cosh(z.re) * cos(z.im), sinh(z.re) * sin(z.im)};
-    case TANH: return z_tanh(z);
-    case TAN: {
-        const cdouble t = z_tanh(cdouble{-z.im, z.re});
-        return {t.im, -t.re};
+    case RECIPROCAL: return cdouble{1, 0} / z;
+    case SQRT: return zc_sqrt(z);
+    case RSQRT: return cdouble{1, 0} / zc_sqrt(z);
+    case EXP: return zc_exp(z);
+    case EXP2: return zc_exp(zc_scale(z, 0.693147180559945309417));
+    case EXPM1: return zc_expm1(z);
+    case LOG: return zc_log(z);
+    case LOG2: return zc_scale(zc_log(z), 1.44269504088896340736);
+    case LOG10: return zc_scale(zc_log(z), 0.434294481903251827651);
+    case LOG1P: return zc_log1p(z);
+    case SIN: return zc_sin(z);
+    case COS: return zc_cos(z);
+    case TAN: return zc_tan(z);
+    case ASIN: return zc_asin(z);
+    case ACOS: return zc_acos(z);
+    case ATAN: return zc_atan(z);
+    case SINH: return zc_sinh(z);
+    case COSH: return zc_cosh(z);
+    case TANH: return zc_tanh(z);
+    case ASINH: return zc_asinh(z);
+    case ACOSH: return zc_acosh(z);
+    case ATANH: return zc_atanh(z);
+    case SIGMOID: return cdouble{1, 0} / (cdouble{1, 0} + zc_exp(-z));
+    case SILU: return z / (cdouble{1, 0} + zc_exp(-z));
+    default: {
+        if (z.re == 0 && z.im == 0) return {1, 0};
+        const cdouble t = zc_scale(z, 3.14159265358979323846);
+        return zc_sin(t) / t;
     }
-    case SIGMOID: return z_one() / (z_one() + z_exp(-z));
-    case SILU: return z / (z_one() + z_exp(-z));
-    default: return {NAN, NAN};
     }
 }
 struct complex_group {
     enum { INPUTS = 1, OUTPUTS = 1, CLASSES = EWC_C64 | EWC_C128 };
-    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[1][EWC_LANES], const ew_params &, C (&r)[1][EWC_LANES]) {
+    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[1][EWC_LANES], const ewc_params &p, C (&r)[1][EWC_LANES]) {
 #pragma unroll 1
+        for (int i = 0; i < EWC_LANES; i++) r[0][i] = zc_narrow<C>(complex_function(code, zc_wide(x[0][i]), p));
+    }
+};
+
+struct log_sigmoid_group {  // log_sigmoid_forward(self) -> (output, e^-|self|)
+    enum { INPUTS = 1, OUTPUTS = 2, CLASSES = EWC_FLOATS };
+    template <typename C> static __device__ __forceinline__ void eval(int, const C (&x)[1][EWC_LANES], const ewc_params &, C (&r)[2][EWC_LANES]) {
+#pragma unroll
         for (int i = 0; i < EWC_LANES; i++) {
-            const cdouble y = complex_function(code, cdouble{(double)x[0][i].re, (double)x[0][i].im});
-            r[0][i].re = y.re, r[0][i].im = y.im;
+            r[0][i] = log_sigmoid_of(x[0][i]);
+            r[1][i] = exp(-fabs(x[0][i]));
         }
     }
 };
+EWC_OP(log_sigmoid_group, LOG_SIGMOID, "aten::log_sigmoid_forward")
 
 template <typename Group, int CODE> static nbx_status function(nbx_op_call *c) {
     const nbx_tensor *x = arg_tensor(c, 0);
     const bool integral = x && nbx_dtype_is_integral((nbx_dtype)x->dtype, true);
-    if (x && nbx_dtype_is_complex((nbx_dtype)x->dtype)) {
-        if (CODE >= ASIN && CODE <= ATAN) return nbx_call_fail(c, NBX_ERROR_UNSUPPORTED, "complex numbers on CUDA");
-        return ewc_run<complex_group>(c, CODE);
-    }
+    if (x && nbx_dtype_is_complex((nbx_dtype)x->dtype)) return ewc_run<complex_group>(c, CODE);
     // integers that stay integers
     const bool stays = CODE <= TRUNC || CODE == NAN_TO_NUM || CODE == CONJ || CODE == RELU || CODE == HARDTANH || CODE == THRESHOLD;
     const bool becomes_float = CODE == RECIPROCAL || CODE == SQRT || CODE == RSQRT;

@@ -88,7 +88,7 @@ SPECIAL_FUNCTION double special_trigamma(double x) {
 SPECIAL_FUNCTION double special_polygamma(double n, double x) {
     if (n == 0) return special_digamma(x);
     if (n == 1) return special_trigamma(x);
-    return (fmod(n, 2) != 0 ? 1 : -1) * tgamma(n + 1) * special_zeta(n + 1, x);
+    return (fmod(n, 2.0) != 0 ? 1 : -1) * tgamma(n + 1) * special_zeta(n + 1, x);
 }
 
 // x^a e^-x / Gamma(a + 1), without cancelling where a and x are large and close.

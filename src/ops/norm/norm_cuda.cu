@@ -14,13 +14,15 @@ enum { NORM_DIMS = 12 };
 typedef struct norm_call {
     const char *x;
     char *y, *mean, *rstd;              // mean, rstd may be NULL
-    const char *weight, *bias;          // may be NULL; contiguous
+    const char *weight, *bias;          // may be NULL; dense unless parameter_rank > 0
     int in, weight_dtype, bias_dtype, stat_dtype;
     bool rms, dense;                    // dense: elements of a row are neighbours, rows are aligned for vectors
     double eps;
     int64_t rows, length;
     int kept, reduced;
     int64_t kept_shape[NORM_DIMS], kept_step[NORM_DIMS], kept_to[NORM_DIMS], reduced_shape[NORM_DIMS], reduced_step[NORM_DIMS];
+    int parameter_rank;                 // of weight and bias that do not lie dense: element strides below, last dim first
+    int64_t parameter_shape[NORM_DIMS], weight_step[NORM_DIMS], bias_step[NORM_DIMS];
 } norm_call;
 
 template <typename C, int THREADS> static __device__ __forceinline__ C sum_over(C v) {
@@ -47,8 +49,16 @@ static __device__ __forceinline__ int64_t element_offset(const norm_call &p, int
     return offset;
 }
 
-template <typename C> static __device__ __forceinline__ C parameter(const char *at, int dtype, int64_t i, C absent) {
-    return at ? ewc_load<C>(dtype, at + i * nbx_cuda_dtype_bytes(dtype)) : absent;
+template <typename C>
+static __device__ __forceinline__ C parameter(const norm_call &p, const char *at, int dtype, const int64_t *step, int64_t i, C absent) {
+    if (!at) return absent;
+    int64_t offset = p.parameter_rank ? 0 : i;
+    for (int d = 0; d < p.parameter_rank; d++) {
+        const int64_t rest = i / p.parameter_shape[d];
+        offset += (i - rest * p.parameter_shape[d]) * step[d];
+        i = rest;
+    }
+    return ewc_load<C>(dtype, at + offset * nbx_cuda_dtype_bytes(dtype));
 }
 
 // PER > 0: a row has at most THREADS * PER * 8 elements, kept in registers. PER 0: any length and strides, read twice or thrice.
@@ -130,7 +140,8 @@ template <typename C, int THREADS, int PER> static __global__ void __launch_boun
     } else {
         for (int64_t i = lane; i < p.length; i += THREADS) {
             const C e = (ewc_load<C>(p.in, x + element_offset(p, i)) - mean) * rstd;
-            ewc_store<C>(p.in, y + i * size, e * parameter<C>(p.weight, p.weight_dtype, i, 1) + parameter<C>(p.bias, p.bias_dtype, i, 0));
+            const C w = parameter<C>(p, p.weight, p.weight_dtype, p.weight_step, i, 1), b = parameter<C>(p, p.bias, p.bias_dtype, p.bias_step, i, 0);
+            ewc_store<C>(p.in, y + i * size, e * w + b);
         }
     }
 }
@@ -166,7 +177,16 @@ static nbx_status layer_norm_cuda(nbx_op_call *c) {
     norm_call p;
     memset(&p, 0, sizeof p);
     const nbx_tensor *weight = job->weight >= 0 ? arg_tensor(c, job->weight) : NULL, *bias = job->bias >= 0 ? arg_tensor(c, job->bias) : NULL;
-    if ((weight && !weight->contiguous) || (bias && !bias->contiguous)) return nbx_call_fail(c, NBX_ERROR_UNSUPPORTED, "weight and bias must be contiguous on CUDA");
+    if ((weight && !weight->contiguous) || (bias && !bias->contiguous)) {
+        p.parameter_rank = job->normalized;
+        if (p.parameter_rank > NORM_DIMS) return nbx_call_fail(c, NBX_ERROR_UNSUPPORTED, "more than %d normalized dims that are not dense on CUDA", NORM_DIMS);
+        for (int d = 0; d < p.parameter_rank; d++) {
+            const int from = p.parameter_rank - 1 - d;
+            p.parameter_shape[d] = (weight ? weight : bias)->shape[from];
+            p.weight_step[d] = weight ? weight->stride[from] : 0;
+            p.bias_step[d] = bias ? bias->stride[from] : 0;
+        }
+    }
     p.x = (const char *)nbx_data(x), p.y = (char *)nbx_data(y);
     p.in = x->dtype;
     if (weight) p.weight = (const char *)nbx_data(weight), p.weight_dtype = weight->dtype;
@@ -183,7 +203,7 @@ static nbx_status layer_norm_cuda(nbx_op_call *c) {
     p.rows = plan.kept_count, p.length = plan.reduced_count;
     p.kept = plan.kept, p.reduced = plan.reduced;
     const int64_t size = (int64_t)nbx_dtype_size((nbx_dtype)x->dtype);
-    p.dense = plan.reduced <= 1 && (plan.reduced == 0 || plan.reduced_step[0] == size) && p.length % EWC_LANES == 0 && p.length > 0 && aligned(p.x) &&
+    p.dense = plan.reduced <= 1 && (plan.reduced == 0 || plan.reduced_step[0] == size) && p.length % EWC_LANES == 0 && p.length > 0 && !p.parameter_rank && aligned(p.x) &&
               aligned(p.y) && aligned(p.weight) && aligned(p.bias);
     for (int d = 0; d < plan.kept; d++) {
         p.kept_shape[d] = plan.kept_shape[d], p.kept_step[d] = plan.kept_step[d], p.kept_to[d] = plan.kept_to[d];
@@ -202,7 +222,7 @@ NBX_CUDA_KERNEL("aten::_fused_rms_norm", layer_norm_cuda)
 // ----------------------------------------------------------------------------------------------------- scale and shift
 struct affine_group {  // (x - mean) * scale + shift
     enum { INPUTS = 4, OUTPUTS = 1, CLASSES = EWC_FLOATS };
-    template <typename C> static __device__ __forceinline__ void eval(int, const C (&x)[4][EWC_LANES], const ew_params &, C (&r)[1][EWC_LANES]) {
+    template <typename C> static __device__ __forceinline__ void eval(int, const C (&x)[4][EWC_LANES], const ewc_params &, C (&r)[1][EWC_LANES]) {
 #pragma unroll
         for (int i = 0; i < EWC_LANES; i++) r[0][i] = fma(x[0][i] - x[1][i], x[2][i], x[3][i]);
     }

@@ -21,6 +21,11 @@ static __device__ __forceinline__ pool_window window_of(const nbx_pooling &p, in
     return w;
 }
 
+template <typename C> static __device__ __forceinline__ C lowest(int) { return -(C)INFINITY; }
+template <> __device__ __forceinline__ int64_t lowest<int64_t>(int dtype) {
+    return dtype == NBX_UINT8 ? 0 : -((int64_t)1 << (8 * nbx_cuda_dtype_bytes(dtype) - 1));
+}
+
 template <typename C> static __global__ void __launch_bounds__(POOL_THREADS) pool_windows(const __grid_constant__ nbx_pooling p, int64_t count, bool channels_first) {
     int64_t item = (int64_t)blockIdx.x * POOL_THREADS + threadIdx.x;
     if (item >= count) return;
@@ -49,7 +54,7 @@ template <typename C> static __global__ void __launch_bounds__(POOL_THREADS) poo
                 else if (place < 0 || v > best || v != v) best = v, place = (i * p.in[1] + j) * p.in[2] + k;
             }
     if (is_max) {
-        if (place < 0) best = -(C)INFINITY, place = 0;
+        if (place < 0) best = lowest<C>(p.dtype), place = 0;
     } else {
         const int64_t inside = (w[0].end - w[0].start) * (w[1].end - w[1].start) * (w[2].end - w[2].start);
         const int64_t divisor = p.divisor ? p.divisor : p.count_padding ? w[0].padded * w[1].padded * w[2].padded : inside;
@@ -70,7 +75,7 @@ static nbx_status pooling_cuda(nbx_op_call *c) {
     const unsigned blocks = (unsigned)((count + POOL_THREADS - 1) / POOL_THREADS);
     if (p.dtype == NBX_FLOAT64) pool_windows<double><<<blocks, POOL_THREADS, 0, stream_of(c)>>>(p, count, channels_first);
     else if (nbx_dtype_is_float(p.dtype)) pool_windows<float><<<blocks, POOL_THREADS, 0, stream_of(c)>>>(p, count, channels_first);
-    else return nbx_call_fail(c, NBX_ERROR_UNSUPPORTED, "integers on CUDA");
+    else pool_windows<int64_t><<<blocks, POOL_THREADS, 0, stream_of(c)>>>(p, count, channels_first);
     return launch_status(c);
 }
 

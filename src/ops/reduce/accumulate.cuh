@@ -108,24 +108,29 @@ template <typename C> struct red_moments {
     C mean;
     typename red_real<C>::type m2, count;
     __device__ __forceinline__ void start(int) { mean = red_zero<C>(), m2 = 0, count = 0; }
-    __device__ __forceinline__ C scaled(C x, typename red_real<C>::type s) { return x * s; }
     __device__ __forceinline__ void add(int, double, C x, int64_t) {
         count += 1;
         const C before = x - mean;
-        mean = mean + scaled(before, (typename red_real<C>::type)1 / count);
+        mean = moved(mean, before, (typename red_real<C>::type)1 / count, x);
         m2 += product(before, x - mean);
+    }
+    // mean + delta * s; once infinite it stays so, or becomes NaN with what is added.
+    static __device__ __forceinline__ C moved(C mean, C delta, typename red_real<C>::type s, C x) {
+        return isinf(mean) ? mean + x : mean + delta * s;
     }
     static __device__ __forceinline__ typename red_real<C>::type product(C a, C b) { return a * b; }
     __device__ __forceinline__ void merge(int, const red_moments &o) {
         if (o.count == 0) return;
         const auto total = count + o.count;
         const C delta = o.mean - mean;
-        mean = mean + scaled(delta, o.count / total);
+        mean = moved(mean, delta, o.count / total, o.mean);
         m2 += o.m2 + product(delta, delta) * (count * o.count / total);
         count = total;
     }
 };
-template <> __device__ __forceinline__ cdouble red_moments<cdouble>::scaled(cdouble x, double s) { return {x.re * s, x.im * s}; }
+template <> __device__ __forceinline__ cdouble red_moments<cdouble>::moved(cdouble mean, cdouble delta, double s, cdouble x) {
+    return {red_moments<double>::moved(mean.re, delta.re, s, x.re), red_moments<double>::moved(mean.im, delta.im, s, x.im)};
+}
 template <> __device__ __forceinline__ double red_moments<cdouble>::product(cdouble a, cdouble b) { return a.re * b.re + a.im * b.im; }
 
 // log of the sum of exponentials: the largest so far, and the sum of exp(x - largest).
@@ -148,6 +153,28 @@ template <typename C> struct red_exponentials {
     __device__ __forceinline__ void merge(int, const red_exponentials &o) {
         if (o.top == red_lowest<C>() && o.sum == 0) return;
         join(o.top, o.sum);
+    }
+};
+
+// The same of complex numbers, by their real parts.
+struct red_complex_exponentials {
+    typedef cdouble value;
+    static constexpr bool VECTORS = false;
+    double top;
+    cdouble sum;
+    __device__ __forceinline__ void start(int) { top = -INFINITY, sum = {0, 0}; }
+    __device__ __noinline__ void join(double t, cdouble s) {
+        const double higher = red_max(top, t), base = isfinite(higher) ? higher : 0;
+        const double mine = top == higher || top == -INFINITY ? 1 : exp(top - base), other = t == higher ? 1 : exp(t - base);
+        sum = {sum.re * mine + s.re * other, sum.im * mine + s.im * other};
+        top = higher;
+    }
+    __device__ __forceinline__ void add(int, double, cdouble x, int64_t) {
+        const double size = isfinite(x.re) ? 1 : exp(x.re);
+        join(x.re, {size * cos(x.im), x.im == 0 ? 0 : size * sin(x.im)});
+    }
+    __device__ __forceinline__ void merge(int, const red_complex_exponentials &o) {
+        if (o.top != -INFINITY || o.sum.re != 0 || o.sum.im != 0) join(o.top, o.sum);
     }
 };
 
@@ -201,6 +228,11 @@ template <typename C> static __device__ __forceinline__ void red_finish(const re
 template <typename C> static __device__ __forceinline__ void red_finish(const red_target &t, int64_t at, const red_exponentials<C> &a) {
     if (isinf(a.top)) red_put<C>(t, 0, at, a.top);
     else red_put<C>(t, 0, at, (C)log(a.sum) + a.top);
+}
+
+static __device__ __forceinline__ void red_finish(const red_target &t, int64_t at, const red_complex_exponentials &a) {
+    const double base = isfinite(a.top) ? a.top : 0;
+    red_put<cdouble>(t, 0, at, {log(hypot(a.sum.re, a.sum.im)) + base, atan2(a.sum.im, a.sum.re)});
 }
 
 // -------------------------------------------------------------------------------------------------------- between threads

@@ -215,6 +215,7 @@ template <typename C> static void launch_real(const red_call &p, cudaStream_t st
 
 static void launch_complex(const red_call &p, cudaStream_t stream) {
     if (p.op == REDUCE_MOMENTS) launch<red_moments<cdouble>>(p, stream);
+    else if (p.op == REDUCE_LOGSUMEXP) launch<red_complex_exponentials>(p, stream);
     else launch<red_simple<cdouble>>(p, stream);
 }
 
@@ -282,6 +283,7 @@ REDUCE("aten::argmax")
 REDUCE("aten::argmin")
 REDUCE("aten::count_nonzero")
 REDUCE("aten::count_nonzero.dim_IntList")
+REDUCE("aten::linalg_vector_norm")
 REDUCE("aten::logsumexp")
 REDUCE("aten::max")
 REDUCE("aten::max.dim")

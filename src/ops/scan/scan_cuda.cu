@@ -1,6 +1,6 @@
 // Running results on CUDA. Lines whose neighbours are closer than their elements: a thread per line. Others: a block per line,
 // tiles of 2048 elements, 8 in a row per thread, carried from tile to tile: the order depends on the length alone.
-#include "ops/elementwise/engine.cuh"
+#include "ops/elementwise/complex.cuh"
 #include "ops/scan/scan.h"
 
 #include <string.h>
@@ -23,6 +23,7 @@ template <typename C> struct running {
     int64_t at;
 };
 template <typename C> static __device__ __forceinline__ bool is_nan(C x) { return x != x; }
+template <> __device__ __forceinline__ bool is_nan<cfloat>(cfloat x) { return x.re != x.re || x.im != x.im; }
 template <> __device__ __forceinline__ bool is_nan<cdouble>(cdouble x) { return x.re != x.re || x.im != x.im; }
 
 // What follows b after a.
@@ -39,6 +40,8 @@ template <typename C> static __device__ __forceinline__ running<C> join(int op, 
                 const C high = a.v > b.v || is_nan(a.v) ? a.v : b.v, low = a.v > b.v || is_nan(a.v) ? b.v : a.v;
                 r.v = is_nan(high) || is_nan(low) ? (C)NAN : isinf(high) ? high : high + (C)log1p(exp(low - high));
             }
+        } else {
+            r.v = zc_narrow<C>(zc_logaddexp(zc_wide(a.v), zc_wide(b.v)));
         }
         break;
     }
@@ -171,7 +174,9 @@ static nbx_status scan_cuda(nbx_op_call *c) {
     }
     const bool rows = (p.length > 256 && p.count < 4096) || (l.rank > 0 ? p.x_step <= l.step[1][0] : true);
     cudaStream_t stream = stream_of(c);
-    if (job->domain == REDUCE_COMPLEX) launch<cdouble>(p, rows, stream);
+    // Products of complex64 in float: they overflow where ATen's do.
+    if (job->domain == REDUCE_COMPLEX && job->op == SCAN_PROD && job->cast == NBX_COMPLEX64) launch<cfloat>(p, rows, stream);
+    else if (job->domain == REDUCE_COMPLEX) launch<cdouble>(p, rows, stream);
     else if (job->domain == REDUCE_I64) launch<int64_t>(p, rows, stream);
     else launch<double>(p, rows, stream);
     return launch_status(c);

@@ -64,8 +64,8 @@ template <typename C> struct finisher {
     __device__ __forceinline__ finisher(const softmax_call &p, peak<C> a) {
         zero = p.safe && a.top == (C)-INFINITY;
         log = p.log;
+        if (a.top == (C)INFINITY) a.sum = (C)NAN;  // inf - inf
         shift = p.log ? a.top + (C)::log(a.sum) : a.top;
-        if (p.log && isinf(a.top)) shift = a.top;
         factor = (C)1 / a.sum;
     }
     __device__ __forceinline__ C operator()(C x) const { return zero ? (C)0 : log ? x - shift : (C)exp(x - shift) * factor; }
