@@ -98,7 +98,7 @@ static plan make_plan(const nbx_gemm *g, int threads)
     const int64_t tile = kernels->rows, panel = kernels->cols;
     const bool plain = is_real(g->dtype);
     p.direct_a = plain && (p.m <= 2 * tile || p.n <= 2 * panel) && !rows_collide(p.m, g->row_stride_a * size);
-    p.direct_b = plain && g->packed_b == NULL && g->col_stride_b == 1 && p.m <= 2 * tile && p.k * p.n * size <= 512 << 10;
+    p.direct_b = plain && g->packed_b == NULL && g->unpack_b == NULL && g->col_stride_b == 1 && p.m <= 2 * tile && p.k * p.n * size <= 512 << 10;
     p.lanes = 64 / size;
     p.sums_in_c = plain && g->out_dtype == g->dtype && g->alpha == 1 && g->beta == 0 && g->bias == NULL &&
                   g->activation == NBX_ACTIVATION_NONE && g->col_stride_c == 1;
@@ -163,6 +163,10 @@ static panels bring_b(const run *r, int64_t col, int64_t cols, int64_t k, int64_
     const gemm_kernels *kernels = r->p.kernels;
     const int64_t width = kernels->cols, size = kernels->real_bytes;
     const panels packed = {to, ks * width, width};
+    if (r->g->unpack_b != NULL) {
+        r->g->unpack_b(r->g->weights, col, cols, k, ks, (int)width, (float *)(void *)to, packed.next_panel);
+        return packed;
+    }
     if (r->g->packed_b != NULL) {
         const int64_t bytes = (int64_t)nbx_dtype_size(r->g->dtype), panel = r->g->k * width;
         const char *source = (const char *)r->g->packed_b + (col / width * panel + k * width) * bytes;
@@ -305,7 +309,7 @@ static void do_integer_rows(void *arg, int64_t begin, int64_t end, int thread)
 // except complex ones, where re and im would change places in the order.
 static bool turn(const nbx_gemm *g, nbx_gemm *t)
 {
-    if (g->packed_b != NULL || nbx_dtype_is_complex(g->dtype)) return false;
+    if (g->packed_b != NULL || g->unpack_b != NULL || nbx_dtype_is_complex(g->dtype)) return false;
     if (!((g->n <= 4 && g->m > g->n) || (g->row_stride_c == 1 && g->col_stride_c != 1 && g->m > 4))) return false;
     *t = *g;
     t->m = g->n, t->n = g->m;

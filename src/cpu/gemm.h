@@ -33,6 +33,10 @@ typedef enum nbx_activation {
     NBX_ACTIVATION_SIGMOID
 } nbx_activation;
 
+// Weights kept in a form of their own: writes B[k .. k + ks, col .. col + cols] as floats, panel after panel of `width` columns,
+// to[panel * stride + i * width + j], and zeros in the columns that the last panel has too many.
+typedef void (*nbx_gemm_unpack)(const void *weights, int64_t col, int64_t cols, int64_t k, int64_t ks, int width, float *to, int64_t stride);
+
 // Strides count elements and may be anything, 0 and negative too; C must not overlap A, B or itself. Set what differs from 0:
 //   nbx_gemm g = {.m = m, .n = n, .k = k, .batch = 1, .dtype = NBX_FLOAT32, .out_dtype = NBX_FLOAT32,
 //                 .a = a, .row_stride_a = k, .col_stride_a = 1, .b = w, .row_stride_b = 1, .col_stride_b = k,
@@ -54,6 +58,8 @@ typedef struct nbx_gemm {
     bool bias_per_row;
     nbx_activation activation;     // f32, f16, bf16 and f64 results only
     const void *packed_b;          // what nbx_gemm_pack_b wrote; then b and its strides are not used
+    nbx_gemm_unpack unpack_b;      // NULL, or where B comes from instead of b (f32, f16 and bf16; one B for all of the batch)
+    const void *weights;           // its first argument
     int force_isa;                 // 0: the best. 1 + nbx_isa: that one, if the machine has it (tests)
 } nbx_gemm;
 

@@ -24,7 +24,7 @@ static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; 
 
 bool gemv_suits(const nbx_gemm *g, const gemm_kernels *kernels)
 {
-    return kernels->gemv != NULL && g->m <= GEMV_ROWS && (g->packed_b != NULL || g->row_stride_b == 1 || g->col_stride_b == 1);
+    return kernels->gemv != NULL && g->unpack_b == NULL && g->m <= GEMV_ROWS && (g->packed_b != NULL || g->row_stride_b == 1 || g->col_stride_b == 1);
 }
 
 static int64_t x_floats(const nbx_gemm *g) { return round_up(g->k, 16); }

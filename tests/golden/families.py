@@ -15,7 +15,7 @@ FAMILIES = {name: set(text.split()) for name, text in {
             "native_layer_norm rms_norm _batch_norm_impl_index _batch_norm_no_update _batch_norm_with_update _native_batch_norm_legit "
             "_native_batch_norm_legit_functional _native_batch_norm_legit_no_training instance_norm miopen_batch_norm native_group_norm_backward "
             "native_layer_norm_backward renorm local_response_norm",
-    "matmul": "_addmm_activation _convert_weight_to_int4pack _dyn_quant_matmul_4bit _euclidean_dist _grouped_mm _int_mm _scaled_grouped_mm _scaled_mm "
+    "matmul": "_addmm_activation _convert_weight_to_int4pack _convert_weight_to_int4pack_for_cpu _dyn_quant_matmul_4bit _dyn_quant_pack_4bit_weight _euclidean_dist _grouped_mm _int_mm _scaled_grouped_mm _scaled_mm "
               "_trilinear _weight_int4pack_mm _weight_int4pack_mm_for_cpu _weight_int8pack_mm addbmm addmm addmv addr baddbmm bilinear bmm cdist "
               "cosine_similarity dot einsum ger inner kron linear matmul mm mv outer pairwise_distance pdist tensordot vdot _cdist_forward _pdist_forward "
               "linalg_vecdot linalg_multi_dot linalg_matrix_power nbx::mm_epilogue nbx::addmm_epilogue transformers::grouped_mm_fallback",

@@ -345,17 +345,13 @@ def matmul(full):
     yield c("_int_mm", a8, b8.t().contiguous().t())
     yield c("_int_mm.out", a8, b8, out=torch.zeros(20, 24, dtype=I32))
     yield c("_int_mm", a8.int(), b8, opt=ERROR)
-    for dtype in (BF16, F16, F32):
-        yield c("_weight_int8pack_mm", r(5, 16, dtype=dtype), torch.randint(-128, 128, (8, 16), dtype=I8), r(8, dtype=dtype, low=0.01, high=0.1))
     for fp8 in (torch.float8_e4m3fn, torch.float8_e5m2):
         x, w = r(4, 16).to(fp8 if fp8 != torch.float8_e5m2 else torch.float8_e4m3fn), r(8, 16).to(fp8).t()
         for out in (None, F32, BF16):
             yield c("_scaled_mm", x, w, torch.tensor(0.5), torch.tensor(2.0), None, None, out, opt={"errors": False})
         yield c("_scaled_mm", x, w, torch.tensor(0.5), torch.tensor(2.0), r(8).to(BF16), None, BF16, opt={"errors": False})
         yield c("_scaled_mm", x, w, r(4, 1, low=0.5, high=1), r(1, 8, low=0.5, high=1), None, None, BF16, opt={"errors": False})
-    for group in (32, 64):
-        x, q, s = r(3, 64, dtype=BF16), torch.randint(0, 16, (32, 64), dtype=I32), r(64 // group, 32, 2, dtype=BF16, low=0.01, high=0.1)
-        yield c("_weight_int4pack_mm_for_cpu", x, packed4(q), group, s, opt={"errors": False})
+    yield from quantized()
     yield c("_trilinear", r(2, 3, 1), r(2, 3, 1), r(2, 3, 4), [], [], [], [1], 1)
     for p in (0.0, 1.0, 2.0, math.inf, 3.5):
         yield c("cdist", r(2, 3, 4), r(2, 5, 4), p)
@@ -369,6 +365,51 @@ def matmul(full):
         yield c("einsum", text, [r(*s) for s in shapes])
     yield c("einsum", "ij,jk->ik", [r(2, 3), r(4, 5)], opt=ERROR)
     yield c("tensordot", r(2, 3, 4), r(4, 3, 5), [1, 2], [1, 0])
+
+
+def quantized():
+    for dtype in (BF16, F16, F32):
+        for m, n, k in ((5, 8, 16), (1, 33, 320), (7, 3, 64)):
+            yield c("_weight_int8pack_mm", r(m, k, dtype=dtype), torch.randint(-128, 128, (n, k), dtype=I8), r(n, dtype=dtype, low=0.01, high=0.1))
+    weights = torch.randint(-128, 128, (4, 8), dtype=I8)
+    yield c("_weight_int8pack_mm", r(3, 16)[:, :8], weights, r(4))
+    yield c("_weight_int8pack_mm", r(0, 8), weights, r(4))
+    for x, w, s in ((r(3, 16)[:, ::2], weights, r(4)), (r(3, 8, dtype=F64), weights, r(4, dtype=F64)), (r(3, 8, dtype=F16), weights, r(4)),
+                    (r(3, 8), weights.t().contiguous().t(), r(4)), (r(3, 8), weights, r(5)), (r(3, 7), weights, r(4)), (r(3, 8), weights, r(4, 1))):
+        yield c("_weight_int8pack_mm", x, w, s, opt=ERROR)
+    for n in (16, 48, 64, 80, 144):                 # PyTorch must run with AVX-512: its layout depends on the processor
+        yield c("_convert_weight_to_int4pack_for_cpu", torch.randint(0, 16, (n, 6), dtype=I32), 2)
+    yield c("_convert_weight_to_int4pack_for_cpu", torch.randint(-9, 25, (6, 64), dtype=I32).t(), 1)
+    for q in (torch.zeros(15, 4, dtype=I32), torch.zeros(16, 3, dtype=I32), torch.zeros(16, 4, dtype=U8), torch.zeros(16, dtype=I32)):
+        yield c("_convert_weight_to_int4pack_for_cpu", q, 1, opt=ERROR)
+    for dtype in (BF16, F16, F32):
+        for m, n, k, group in ((3, 32, 64, 32), (1, 144, 64, 64), (5, 80, 256, 128), (2, 64, 512, 256)):
+            q = torch.randint(0, 16, (n, k), dtype=I32)
+            yield c("_weight_int4pack_mm_for_cpu", r(m, k, dtype=dtype), packed4(q), group, r(k // group, n, 2, dtype=dtype, low=0.01, high=0.1),
+                    opt={"errors": False})
+    q = packed4(torch.randint(0, 16, (16, 64), dtype=I32))
+    for x, w, group, s in ((r(3, 64, dtype=F64), q, 32, r(2, 16, 2, dtype=F64)), (r(3, 64), q, 16, r(4, 16, 2)), (r(3, 64), q, 128, r(1, 16, 2)),
+                           (r(3, 32), q, 32, r(1, 16, 2)), (r(3, 64), q, 32, r(2, 16, 3)), (r(3, 128)[:, ::2], q, 32, r(2, 16, 2)), (r(3, 64), q, 32, r(2, 16, 2, dtype=BF16))):
+        yield c("_weight_int4pack_mm_for_cpu", x, w, group, s, opt=ERROR)
+    for k, n, group in ((32, 16, 32), (128, 8, 32), (64, 5, 64), (30, 4, 30)):
+        for bias in (None, r(n)):
+            w, s = torch.randint(0, 256, (n, k // 2), dtype=U8), r(n, k // group, low=0.1, high=1)
+            yield c("_dyn_quant_pack_4bit_weight", w, s, bias, group, k, n, opt={"errors": False})
+            packed = ops._dyn_quant_pack_4bit_weight(w, s, bias, group, k, n)
+            for dtype in (F32, BF16)[:1 + (group == k)]:
+                yield c("_dyn_quant_matmul_4bit", r(3, k, dtype=dtype), packed, group, k, n, opt={"errors": False})
+    for x, size, group, k in ((r(3, 32), 271, 32, 32), (r(3, 32), 272, 16, 32), (r(3, 48), 400, 32, 48), (r(3, 32, dtype=F16), 272, 32, 32), (r(3, 64, dtype=BF16), 544, 32, 64)):
+        yield c("_dyn_quant_matmul_4bit", x, r(size), group, k, 16, opt=ERROR)
+    for dtype in (F32, F16, BF16):
+        offs = torch.tensor([8, 8, 16], dtype=I32)
+        yield c("_grouped_mm", r(3, 6, 16, dtype=dtype), r(3, 7, 16, dtype=dtype).transpose(1, 2), None)
+        yield c("_grouped_mm", r(3, 6, 16, dtype=dtype), r(16, 16, dtype=dtype).t(), offs)
+        yield c("_grouped_mm", r(16, 16, dtype=dtype), r(3, 7, 16, dtype=dtype).transpose(1, 2), offs)
+        yield c("_grouped_mm", r(6, 16, dtype=dtype), r(24, 16, dtype=dtype).t(), offs)
+    offs = torch.tensor([2, 5, 6], dtype=I32)
+    for x, w, o in ((r(6, 16), r(3, 16, 8), None), (r(6, 16), r(3, 16, 8), offs.long()), (r(6, 16), r(3, 16, 8), offs[:2]), (r(6, 15), r(3, 15, 8), offs),
+                    (r(6, 16), r(3, 12, 8), offs), (r(3, 6, 16), r(2, 16, 8), None), (r(6, 16, dtype=F64), r(3, 16, 8, dtype=F64), offs), (r(6, 32)[:, ::2], r(3, 16, 8), offs)):
+        yield c("_grouped_mm", x, w, o, opt=ERROR)
 
 
 def activation(x, kind, approximate):

@@ -70,6 +70,14 @@ static nbx_status check_self(nbx_op_call *c, const product_form *f, int rank, co
 }
 
 // ------------------------------------------------------------------------------------------------------------ infer
+static nbx_status describe(nbx_op_call *c, nbx_dtype dtype, int rank, const int64_t *shape) {
+    nbx_product p;
+    if (!out_new(c, 0, dtype, rank, shape, NULL)) return c->ctx->status;
+    nbx_product_of(c, &p);
+    c->scratch_bytes = nbx_product_scratch(&p, c->ctx->threads);
+    return NBX_OK;
+}
+
 static nbx_status finish(nbx_op_call *c, const product_form *f, int rank, const int64_t *shape) {
     const nbx_tensor *a = arg_tensor(c, f->a);
     const nbx_dtype asked = f->out_dtype >= 0 ? arg_dtype(c, f->out_dtype) : NBX_DTYPE_NONE;
@@ -80,12 +88,7 @@ static nbx_status finish(nbx_op_call *c, const product_form *f, int rank, const 
     nbx_status status = check_self(c, f, rank, shape);
     if (!status) status = check_factor(c, f->alpha, (nbx_dtype)a->dtype);
     if (!status) status = check_factor(c, f->beta, (nbx_dtype)a->dtype);
-    if (status) return status;
-    if (!out_new(c, 0, dtype, rank, shape, NULL)) return c->ctx->status;
-    nbx_product p;
-    nbx_product_of(c, &p);
-    c->scratch_bytes = nbx_product_scratch(&p, c->ctx->threads);
-    return NBX_OK;
+    return status ? status : describe(c, dtype, rank, shape);
 }
 
 static nbx_status infer_fixed(nbx_op_call *c) {
@@ -110,6 +113,16 @@ static nbx_status infer_fixed(nbx_op_call *c) {
         if (as[0] != bs[0]) return fail_shapes(c, a, b);
         return finish(c, f, 0, NULL);
     }
+}
+
+// int8 matrices, int32 sums.
+static nbx_status infer_int8(nbx_op_call *c) {
+    const nbx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
+    const nbx_status status = check_ranks(c, form_of(c));
+    if (status) return status;
+    if (a->dtype != NBX_INT8 || b->dtype != NBX_INT8) return nbx_call_fail(c, NBX_ERROR_DTYPE, "expects int8 matrices");
+    if (a->shape[1] != b->shape[0]) return fail_shapes(c, a, b);
+    return describe(c, NBX_INT32, 2, (int64_t[]){a->shape[0], b->shape[1]});
 }
 
 static nbx_status infer_linear(nbx_op_call *c) {
@@ -175,6 +188,7 @@ const nbx_op nbx_ops_matmul[] = {
     PRODUCT("aten::mv", infer_fixed, -1, 0, 1, -1, -1, -1, PRODUCT_VECTOR),
     PRODUCT("aten::dot", infer_fixed, -1, 0, 1, -1, -1, -1, PRODUCT_DOT),
     PRODUCT("aten::vdot", infer_fixed, -1, 0, 1, -1, -1, -1, PRODUCT_VDOT),
+    PRODUCT("aten::_int_mm", infer_int8, -1, 0, 1, -1, -1, -1, PRODUCT_MATRIX),
     PRODUCT("aten::linear", infer_linear, 2, 0, 1, -1, -1, -1, PRODUCT_LINEAR),
     PRODUCT("aten::matmul", infer_matmul, -1, 0, 1, -1, -1, -1, PRODUCT_MATMUL),
     NBX_OPS_END,
