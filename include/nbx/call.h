@@ -112,6 +112,10 @@ typedef struct nbx_operator nbx_operator;
 // "aten::relu" (or "relu.default"). NULL: not in the table. Known is not yet implemented: see nbx_operator_available.
 NBX_API const nbx_operator *nbx_op_find(const char *name);
 NBX_API bool nbx_operator_available(const nbx_operator *op, nbx_device_type device);
+// true: it takes sub-graphs or computes on symbolic numbers; programs run it on any device, calls do not.
+NBX_API bool nbx_operator_in_programs(const nbx_operator *op);
+// Why the operator cannot have a meaning here ("it launches a Triton kernel ..."); NULL: it can.
+NBX_API const char *nbx_operator_refusal(const nbx_operator *op);
 NBX_API const char *nbx_operator_name(const nbx_operator *op);    // "aten::add.Tensor"
 NBX_API const char *nbx_operator_schema(const nbx_operator *op);  // "aten::add.Tensor(Tensor self, ...) -> Tensor"
 NBX_API size_t nbx_operator_count(void);

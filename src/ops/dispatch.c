@@ -432,7 +432,10 @@ static nbx_status hand_over(nbx_op_call *c, nbx_value *results, int capacity, in
 nbx_status nbx_dispatch(nbx_context *ctx, const nbx_operator *op, const nbx_value *args, int arg_count,
                         const nbx_named_value *keywords, int keyword_count, nbx_value *results, int capacity, int *count) {
     if (count) *count = 0;
-    if (!op->op) return nbx_fail(ctx, NBX_ERROR_UNSUPPORTED, "%s is known, but not implemented", op->name);
+    if (!op->op)
+        return nbx_fail(ctx, NBX_ERROR_UNSUPPORTED, "%s %s", op->name, nbx_operator_refusal(op)      ? nbx_operator_refusal(op)
+                                                                       : nbx_operator_in_programs(op) ? "runs inside programs only"
+                                                                                                      : "is known, but not implemented");
     if (ctx->depth >= MAX_DEPTH) return nbx_fail(ctx, NBX_ERROR_INTERNAL, "%s: composites call each other without end", op->name);
     const nbx_schema *schema = nbx_operator_parsed(ctx, op);
     if (!schema) return ctx->status;

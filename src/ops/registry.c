@@ -35,6 +35,19 @@ static const known knowns[] = {
 #undef NBX_OUT
 };
 
+// What stands in for code: src/program, or a reason (uncoded.def).
+typedef struct uncoded {
+    const char *name, *reason;  // reason NULL: runs in programs
+} uncoded;
+
+static const uncoded uncodeds[] = {
+#define NBX_IN_PROGRAMS(name) {name, NULL},
+#define NBX_REFUSED(name, reason) {name, reason},
+#include "ops/uncoded.def"
+#undef NBX_IN_PROGRAMS
+#undef NBX_REFUSED
+};
+
 enum { KNOWN_COUNT = sizeof knowns / sizeof *knowns };
 enum { SLOTS = 8192 };  // power of two, more than twice the names
 
@@ -232,8 +245,27 @@ nbx_op_fn nbx_operator_kernel(const nbx_operator *op, int device_type, int isa) 
 
 bool nbx_op_runs_on_host(const nbx_op *op) { return op->cpu[0] || (op->flags & (NBX_OP_ON_HOST | NBX_OP_READS_DATA)); }
 
+static const uncoded *uncoded_of(const nbx_operator *op) {
+    for (size_t i = 0; i < sizeof uncodeds / sizeof *uncodeds; i++) {
+        const size_t length = strlen(uncodeds[i].name);
+        const bool all = uncodeds[i].name[length - 1] == '*';
+        if (strncmp(op->name, uncodeds[i].name, all ? length - 1 : length + 1) == 0) return &uncodeds[i];
+    }
+    return NULL;
+}
+
+bool nbx_operator_in_programs(const nbx_operator *op) {
+    const uncoded *found = op && !op->op ? uncoded_of(op) : NULL;
+    return found && !found->reason;
+}
+
+const char *nbx_operator_refusal(const nbx_operator *op) {
+    const uncoded *found = op && !op->op ? uncoded_of(op) : NULL;
+    return found ? found->reason : NULL;
+}
+
 bool nbx_operator_available(const nbx_operator *op, nbx_device_type device) {
-    if (!op || !op->op) return false;
+    if (!op || !op->op) return nbx_operator_in_programs(op);
     if (op->op->composite || (op->op->infer && !op->op->cpu[0])) return true;  // composites and views need no kernel
     if (device == NBX_CUDA) return nbx_backend_of(NBX_CUDA) != NULL;  // by its kernel there, or on the host
     return nbx_operator_kernel(op, (int)device, 0) != NULL;

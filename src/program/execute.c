@@ -83,9 +83,10 @@ static nbx_status resolve(frame *f, const nbx_param *p, const nbx_operand *o, nb
 }
 
 static nbx_status resolve_all(frame *f, const nbx_node *node, nbx_value *args) {
+    const nbx_schema *schema = node->kind == NBX_NODE_HIGHER || (node->schema && node->schema->varargs) ? NULL : node->schema;
     nbx_status status = NBX_OK;
     for (int i = 0; i < node->arg_count && status == NBX_OK; i++)
-        status = resolve(f, node->schema && !node->schema->varargs ? &node->schema->params[i] : NULL, &node->args[i], &args[i]);
+        status = resolve(f, schema ? &schema->params[i] : NULL, &node->args[i], &args[i]);
     return status;
 }
 

@@ -242,40 +242,67 @@ static bool read_operator_arguments(nbx_graph_reader *r, nbx_node *node, const n
     return true;
 }
 
-// HIGHER and HOST nodes without schema: arguments in the order they stand.
-static bool read_plain_arguments(nbx_graph_reader *r, nbx_node *node, const nbx_json *inputs) {
-    node->args = nbx_arena_array(r->ctx, r->arena, (size_t)inputs->count + 1, sizeof *node->args);
-    if (!node->args) return false;
-    node->arg_count = (int32_t)inputs->count;
-    for (uint32_t i = 0; i < inputs->count; i++)
-        if (!nbx_operand_read(r, nbx_json_get(&inputs->as.items[i], "arg"), &node->args[i])) return false;
-    return true;
-}
-
 static bool report(nbx_graph_reader *r, const nbx_node *node, const char *what) {
     char text[LONGEST_LINE];
     snprintf(text, sizeof text, "%s: %s", node->target, what);
     return nbx_problem_add_at(r->ctx, r->problems, node->source, text);
 }
 
+// Why an operator cannot run; NULL: it can.
+static const char *obstacle(const nbx_graph_reader *r, const char *target, const nbx_operator *op) {
+    if (!op) return strncmp(target, "torch.ops.", 10) == 0 ? "unknown operator" : "a function that is not an operator";
+    if (nbx_operator_available(op, (nbx_device_type)r->device.type)) return NULL;
+    if (nbx_operator_refusal(op)) return nbx_operator_refusal(op);
+    if (!op->op) return "known, but not implemented";
+    return r->device.type == NBX_CPU ? "has no CPU kernel" : "has no CUDA kernel";
+}
+
 // Finds what computes the node. Whatever cannot run is reported and reading goes on.
 static bool resolve(nbx_graph_reader *r, nbx_node *node) {
+    node->code = (uint8_t)nbx_higher_find(node->target);
+    if (node->code) return node->kind = NBX_NODE_HIGHER, true;
     node->code = (uint8_t)nbx_host_find(node->target);
     node->op = nbx_op_find(node->target);
     if (node->code) return node->kind = NBX_NODE_HOST, true;
-    node->code = (uint8_t)nbx_higher_find(node->target);
-    if (node->code) return node->kind = NBX_NODE_HIGHER, true;
-    node->kind = NBX_NODE_UNKNOWN;
-    if (!node->op) return report(r, node, strncmp(node->target, "torch.ops.", 10) == 0 ? "unknown operator" : "a function that is not an operator");
-    if (!node->op->op) return report(r, node, "known, but not implemented");
-    if (!nbx_operator_available(node->op, (nbx_device_type)r->device.type))
-        return report(r, node, r->device.type == NBX_CPU ? "has no CPU kernel" : "has no CUDA kernel");
-    node->kind = NBX_NODE_OPERATOR;
+    const char *why = obstacle(r, node->target, node->op);
+    node->kind = why ? NBX_NODE_UNKNOWN : NBX_NODE_OPERATOR;
+    return !why || report(r, node, why);
+}
+
+// A higher-order operator may be given an operator by name.
+static bool note_callee(nbx_graph_reader *r, nbx_node *node, const nbx_operand *o) {
+    nbx_node callee = {.target = o->as.constant.as.string, .source = node->source};
+    callee.op = nbx_op_find(callee.target);
+    const char *why = obstacle(r, callee.target, callee.op);
+    if (why && !report(r, &callee, why)) return false;
+    node->op = callee.op;
+    return why || (node->schema = nbx_operator_parsed(r->ctx, callee.op)) != NULL;
+}
+
+// What compilers may heed and nobody else.
+static bool is_hint(const char *name) {
+    return strcmp(name, "hints") == 0 || strcmp(name, "scheme") == 0 || strcmp(name, "quant_options") == 0;
+}
+
+// HIGHER and HOST nodes without schema: arguments in the order they stand.
+static bool read_plain_arguments(nbx_graph_reader *r, nbx_node *node, const nbx_json *inputs) {
+    node->args = nbx_arena_array(r->ctx, r->arena, (size_t)inputs->count + 1, sizeof *node->args);
+    node->names = nbx_arena_array(r->ctx, r->arena, (size_t)inputs->count + 1, sizeof *node->names);
+    if (!node->args || !node->names) return false;
+    for (uint32_t i = 0; i < inputs->count; i++) {
+        const nbx_json *name = nbx_json_get(&inputs->as.items[i], "name"), *argument = nbx_json_get(&inputs->as.items[i], "arg"), *v;
+        const char *form;
+        nbx_operand *operand = &node->args[node->arg_count];
+        if (is_name(name) && is_hint(name->as.string)) continue;
+        node->names[node->arg_count] = is_name(name) ? nbx_arena_text(r->ctx, r->arena, name->as.string, name->count) : "";
+        if (!node->names[node->arg_count++] || !nbx_operand_read(r, argument, operand)) return false;
+        if (nbx_union_member(argument, &form, &v) && strcmp(form, "as_operator") == 0 && !note_callee(r, node, operand)) return false;
+    }
     return true;
 }
 
 static bool read_arguments(nbx_graph_reader *r, nbx_node *node, const nbx_json *inputs) {
-    if (node->op && strncmp(node->target, "torch.ops.", 10) == 0 && node->kind != NBX_NODE_HIGHER) {
+    if (node->op && strncmp(node->target, "torch.ops.", 10) == 0) {
         node->schema = nbx_operator_parsed(r->ctx, node->op);
         if (!node->schema) return false;
         if (!node->schema->varargs) return read_operator_arguments(r, node, inputs);
@@ -283,9 +310,7 @@ static bool read_arguments(nbx_graph_reader *r, nbx_node *node, const nbx_json *
     return read_plain_arguments(r, node, inputs);
 }
 
-static bool read_outputs(nbx_graph_reader *r, nbx_node *node, const nbx_json *json) {
-    const nbx_json *outputs = nbx_json_get(json, "outputs");
-    if (!nbx_json_is(outputs, NBX_JSON_ARRAY)) return nbx_graph_fail(r, "a node has no list of outputs");
+static bool read_outputs(nbx_graph_reader *r, nbx_node *node, const nbx_json *outputs) {
     size_t count = 0;
     for (uint32_t i = 0; i < outputs->count; i++) count += names_in(&outputs->as.items[i]);
     node->outputs = nbx_arena_array(r->ctx, r->arena, count + 1, sizeof *node->outputs);
@@ -295,16 +320,39 @@ static bool read_outputs(nbx_graph_reader *r, nbx_node *node, const nbx_json *js
     return true;
 }
 
-static bool read_node(nbx_graph_reader *r, nbx_node *node, const nbx_json *json) {
-    const nbx_json *target = nbx_json_get(json, "target"), *inputs = inputs_of(r, json);
-    if (!inputs) return false;
-    if (!is_name(target)) return nbx_graph_fail(r, "a node has no target");
-    node->target = nbx_arena_text(r->ctx, r->arena, target->as.string, target->count);
-    node->source = source_of(r, json);
-    if (!node->target || !node->source || !resolve(r, node)) return false;
-    if (!read_arguments(r, node, inputs) || !read_outputs(r, node, json)) return false;
+static bool read_parts(nbx_graph_reader *r, nbx_node *node, const nbx_json *inputs, const nbx_json *outputs) {
+    if (!resolve(r, node) || !read_arguments(r, node, inputs) || !read_outputs(r, node, outputs)) return false;
     if (node->op) nbx_autocast_find(node->op->name, &node->cast_cpu, &node->cast_cuda);
     return true;
+}
+
+// with_effects(token, operator, arguments) gives a token and the operator's results. Nodes run in order anyway: what is left
+// is the call, and a token that is a value nobody fills.
+static bool read_effect(nbx_graph_reader *r, nbx_node *node, const nbx_json *inputs, const nbx_json *outputs) {
+    nbx_operand callee;
+    int32_t token, count = 0;
+    if (inputs->count < 2 || outputs->count < 1 || !nbx_operand_read(r, nbx_json_get(&inputs->as.items[1], "arg"), &callee) ||
+        callee.kind != NBX_OPERAND_CONSTANT || callee.as.constant.kind != NBX_KIND_STRING)
+        return nbx_last_status(r->ctx) == NBX_ERROR_MEMORY ? false : nbx_graph_fail(r, "with_effects names no operator");
+    node->target = callee.as.constant.as.string;
+    nbx_json arguments = *inputs, results = *outputs;
+    arguments.as.items += 2;
+    arguments.count -= 2;
+    results.as.items++;
+    results.count--;
+    return names_in(outputs->as.items) == 1 && define_argument(r, outputs->as.items, &token, &count) && read_parts(r, node, &arguments, &results);
+}
+
+static bool read_node(nbx_graph_reader *r, nbx_node *node, const nbx_json *json) {
+    const nbx_json *target = nbx_json_get(json, "target"), *inputs = inputs_of(r, json), *outputs = nbx_json_get(json, "outputs");
+    if (!inputs) return false;
+    if (!is_name(target)) return nbx_graph_fail(r, "a node has no target");
+    if (!nbx_json_is(outputs, NBX_JSON_ARRAY)) return nbx_graph_fail(r, "a node has no list of outputs");
+    node->target = nbx_arena_text(r->ctx, r->arena, target->as.string, target->count);
+    node->source = source_of(r, json);
+    if (!node->target || !node->source) return false;
+    if (strcmp(node->target, "torch.ops.higher_order.with_effects") == 0) return read_effect(r, node, inputs, outputs);
+    return read_parts(r, node, inputs, outputs);
 }
 
 // --------------------------------------------------------------------------------------------------------------- graphs

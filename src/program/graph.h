@@ -49,9 +49,10 @@ typedef struct nbx_node {
     int32_t arg_count;
     int32_t output_count;
     int32_t release_count;
-    const nbx_operator *op;    // NULL for most HOST and all HIGHER nodes
+    const nbx_operator *op;    // NULL for most HOST nodes; of a HIGHER node the operator it is given as an argument
     const nbx_schema *schema;  // of op
     nbx_operand *args;         // OPERATOR: in schema order, gaps filled with defaults; others: as the program lists them
+    const char **names;        // [arg_count] of HIGHER nodes: what the program calls its arguments; "" by position
     int32_t *outputs;          // number of the value that takes each result; -1: none
     int32_t *release;          // values nobody needs after this node
     const char *target;        // "torch.ops.aten.add.Tensor"

@@ -166,7 +166,8 @@ static void add_operand(row *r, const nbx_operand *o) {
     if (o->kind == NBX_OPERAND_LIST)
         for (int32_t i = 0; i < o->as.list.count; i++) add_operand(r, &o->as.list.items[i]);
     else if (o->kind == NBX_OPERAND_VALUE) visit_operand(o, &v);
-    else if (o->kind == NBX_OPERAND_CONSTANT && o->as.constant.kind < NBX_KIND_STRING) add_to_row(r, -1);
+    else if (o->kind == NBX_OPERAND_CONSTANT)
+        for (int i = 0; i < (o->as.constant.kind >= NBX_KIND_TENSORS ? o->as.constant.count : o->as.constant.kind < NBX_KIND_STRING); i++) add_to_row(r, -1);
 }
 
 // Which operands feed inputs of which graph: for all supported operators, the operands behind the last sub-graph, in order.

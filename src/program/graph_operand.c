@@ -181,6 +181,26 @@ static bool read_graph(nbx_graph_reader *r, const nbx_json *v, nbx_operand *oper
     return operand->as.graph != NULL;
 }
 
+static bool item_tensors(nbx_graph_reader *r, const char *form, const nbx_json *v, nbx_operand *operand) {
+    return read_list(r, form, v, item_tensor, operand);
+}
+
+// {"name": Argument, ...}: the values in their order, as keyword arguments are bound.
+static bool read_dictionary(nbx_graph_reader *r, const nbx_json *v, nbx_operand *operand) {
+    if (!nbx_json_is(v, NBX_JSON_OBJECT)) return refuse(r, "as_string_to_argument");
+    operand->kind = NBX_OPERAND_LIST;
+    operand->as.list.count = 0;
+    operand->as.list.items = nbx_arena_array(r->ctx, r->arena, v->count + 1, sizeof(nbx_operand));
+    if (!operand->as.list.items) return false;
+    bool constant = true;
+    for (uint32_t i = 0; i < v->count; i++) {
+        nbx_operand *item = &operand->as.list.items[operand->as.list.count++];
+        if (!nbx_operand_read(r, &v->as.members[i].value, item)) return false;
+        constant &= item->kind == NBX_OPERAND_CONSTANT;
+    }
+    return constant ? pack_constants(r, operand) : true;
+}
+
 static bool unsupported(nbx_graph_reader *r, const char *form, nbx_operand *operand) {
     return nbx_problem_add(r->ctx, r->problems, "arguments of the kind %s are not supported", form) && give(operand, nbx_of_none());
 }
@@ -206,6 +226,8 @@ static bool read_form(nbx_graph_reader *r, const char *form, const nbx_json *v, 
     if (strcmp(form, "as_complex") == 0) return read_complex(r, v, operand);
     if (strcmp(form, "as_optional_tensor") == 0) return item_optional(r, form, v, operand);
     if (strcmp(form, "as_int_lists") == 0 || strcmp(form, "as_float_lists") == 0) return read_list(r, form, v, item_ints, operand);
+    if (strcmp(form, "as_nested_tensors") == 0) return read_list(r, form, v, item_tensors, operand);
+    if (strcmp(form, "as_string_to_argument") == 0) return read_dictionary(r, v, operand);
     return unsupported(r, form, operand);
 }
 

@@ -17,7 +17,10 @@ nbx_higher_code nbx_higher_find(const char *name) {
         {"scan", NBX_HIGHER_SCAN}, {"wrap_with_set_grad_enabled", NBX_HIGHER_SET_GRAD}, {"wrap_with_autocast", NBX_HIGHER_AUTOCAST},
         {"strict_mode", NBX_HIGHER_CALL}, {"invoke_subgraph", NBX_HIGHER_CALL}, {"wrap", NBX_HIGHER_CALL},
         {"tag_activation_checkpoint", NBX_HIGHER_CALL}, {"wrap_activation_checkpoint", NBX_HIGHER_CALL},
-        {"hints_wrapper", NBX_HIGHER_CALL}, {"out_dtype", NBX_HIGHER_OUT_DTYPE},
+        {"hints_wrapper", NBX_HIGHER_CALL}, {"out_dtype", NBX_HIGHER_OUT_DTYPE}, {"associative_scan", NBX_HIGHER_ASSOCIATIVE},
+        {"auto_functionalized", NBX_HIGHER_FUNCTIONAL}, {"auto_functionalized_v2", NBX_HIGHER_FUNCTIONAL_2},
+        {"foreach_map", NBX_HIGHER_CALL}, {"invoke_quant", NBX_HIGHER_CALL}, {"invoke_quant_packed", NBX_HIGHER_CALL},
+        {"run_const_graph", NBX_HIGHER_CALL}, {"dynamo_bypassing_wrapper", NBX_HIGHER_CALL}, {"print", NBX_HIGHER_NOTHING},
     };
     static const char *const places[] = {"torch.ops.higher_order.", "torch._higher_order_ops.wrap."};
     for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
@@ -262,7 +265,8 @@ typedef struct steps {
     const nbx_graph *body;
     row carried, mapped, additional, step;
     nbx_value *out;  // [body->output_count]
-    history kept;    // outputs behind the carried ones
+    history kept;    // outputs behind the carried ones; of an associative scan the carried ones
+    bool prefixes;
 } steps;
 
 static bool build_step(steps *s, int64_t i) {
@@ -284,27 +288,39 @@ static nbx_status run_step(steps *s, int64_t i) {
     nbx_status status = build_step(s, i) ? nbx_graph_run(s->run, s->body, s->step.values, s->step.count, s->out) : nbx_last_status(s->run->ctx);
     nbx_scope_close(s->run->ctx, scope, NULL);
     if (status != NBX_OK) return status;
-    if (!history_add(&s->kept, s->out + s->carried.count)) status = nbx_last_status(s->run->ctx);
+    if (!history_add(&s->kept, s->prefixes ? s->out : s->out + s->carried.count)) status = nbx_last_status(s->run->ctx);
     replace(s->carried.values, s->out, s->carried.count);
-    nbx_values_release(s->out + s->carried.count, s->kept.width);
+    if (!s->prefixes) nbx_values_release(s->out + s->carried.count, s->kept.width);
     return status;
+}
+
+// An associative scan carries what it returns, beginning with the first slices.
+static nbx_status start_prefixes(steps *s) {
+    for (int k = 0; k < s->mapped.count; k++) {
+        const nbx_tensor *slice = NBX_DO(s->run->ctx, "aten::select.int", s->mapped.values[k], I(0), I(0));
+        if (!slice || !row_add(&s->carried, nbx_of_tensor(slice))) return nbx_last_status(s->run->ctx);
+        nbx_retain(slice);
+    }
+    return history_add(&s->kept, s->carried.values) ? NBX_OK : nbx_last_status(s->run->ctx);
 }
 
 static nbx_status run_steps(steps *s, nbx_value *results) {
     const nbx_tensor *first = s->mapped.count && s->mapped.values[0].kind == NBX_KIND_TENSOR ? s->mapped.values[0].as.tensor : NULL;
     if (!first || first->rank == 0) return malformed(s->run);
-    nbx_status status = NBX_OK;
-    for (int64_t i = 0; i < first->shape[0] && status == NBX_OK; i++) status = run_step(s, i);
+    nbx_status status = s->prefixes ? start_prefixes(s) : NBX_OK;
+    for (int64_t i = s->prefixes; i < first->shape[0] && status == NBX_OK; i++) status = run_step(s, i);
     for (int k = 0; k < s->kept.width && status == NBX_OK; k++)
-        status = history_stack(s->run, &s->kept, k, &results[s->carried.count + k]);
-    if (status == NBX_OK) replace(results, s->carried.values, s->carried.count);
+        status = history_stack(s->run, &s->kept, k, &results[s->prefixes ? k : s->carried.count + k]);
+    if (status == NBX_OK && !s->prefixes) replace(results, s->carried.values, s->carried.count);
     return status;
 }
 
-// map_impl(graph, mapped, additional) is scan(graph, carried, mapped, additional) that carries nothing.
-static nbx_status run_scan(nbx_run *run, const nbx_node *node, const nbx_value *args, bool map, nbx_value *results) {
+// map_impl(graph, mapped, additional) is scan(graph, carried, mapped, additional) that carries nothing; associative_scan has
+// the same arguments as map_impl.
+static nbx_status run_scan(nbx_run *run, const nbx_node *node, const nbx_value *args, nbx_value *results) {
+    const bool map = node->code != NBX_HIGHER_SCAN;
     steps s = {.run = run, .body = graph_at(node, 0), .carried.ctx = run->ctx, .mapped.ctx = run->ctx, .additional.ctx = run->ctx,
-               .step.ctx = run->ctx, .kept.all.ctx = run->ctx};
+               .step.ctx = run->ctx, .kept.all.ctx = run->ctx, .prefixes = node->code == NBX_HIGHER_ASSOCIATIVE};
     const int at = map ? 1 : 2;
     if (!s.body || node->arg_count <= at || s.body->output_count != node->output_count) return malformed(run);
     const bool good = (map || row_spread(&s.carried, &args[1])) && row_spread(&s.mapped, &args[at]) &&
@@ -312,6 +328,7 @@ static nbx_status run_scan(nbx_run *run, const nbx_node *node, const nbx_value *
     for (int k = 0; k < s.carried.count; k++)
         if (s.carried.values[k].kind == NBX_KIND_TENSOR) nbx_retain(s.carried.values[k].as.tensor);
     s.kept.width = node->output_count - s.carried.count;
+    if (good && s.prefixes && s.kept.width != s.mapped.count) s.kept.width = -1;
     s.out = good && s.kept.width >= 0 ? nbx_alloc_zero(((size_t)node->output_count + 1) * sizeof *s.out) : NULL;
     nbx_status status = nbx_last_status(run->ctx);
     if (s.out) status = run_steps(&s, results);
@@ -359,8 +376,10 @@ nbx_status nbx_higher_run(nbx_run *run, const nbx_node *node, const nbx_value *a
     case NBX_HIGHER_SWITCH: status = run_switch(run, node, args, &operands, results); break;
     case NBX_HIGHER_WHILE_LOOP: status = run_while(run, node, args, &operands, results, false); break;
     case NBX_HIGHER_WHILE_LOOP_STACK: status = run_while(run, node, args, &operands, results, true); break;
-    case NBX_HIGHER_MAP: status = run_scan(run, node, args, true, results); break;
-    case NBX_HIGHER_SCAN: status = run_scan(run, node, args, false, results); break;
+    case NBX_HIGHER_MAP: case NBX_HIGHER_SCAN: case NBX_HIGHER_ASSOCIATIVE: status = run_scan(run, node, args, results); break;
+    case NBX_HIGHER_FUNCTIONAL: status = nbx_functional_run(run, node, args, false, results); break;
+    case NBX_HIGHER_FUNCTIONAL_2: status = nbx_functional_run(run, node, args, true, results); break;
+    case NBX_HIGHER_NOTHING: status = NBX_OK; break;
     case NBX_HIGHER_AUTOCAST: status = run_autocast(run, node, args, &operands, results); break;
     case NBX_HIGHER_SET_GRAD: case NBX_HIGHER_CALL: status = run_call(run, node, args, &operands, results); break;
     case NBX_HIGHER_OUT_DTYPE: status = run_out_dtype(run, node, args, &operands, results); break;

@@ -16,6 +16,10 @@ typedef enum nbx_higher_code {
     NBX_HIGHER_AUTOCAST,         // device, dtype, enabled, cache, graph, operands
     NBX_HIGHER_CALL,             // graph somewhere, then operands: strict_mode, invoke_subgraph, wrap, checkpoint
     NBX_HIGHER_OUT_DTYPE,        // operator, dtype, operands
+    NBX_HIGHER_ASSOCIATIVE,      // graph, mapped operands, additional
+    NBX_HIGHER_FUNCTIONAL,       // operator, arguments by name (functional.c)
+    NBX_HIGHER_FUNCTIONAL_2,     // the same; written arguments are views of bases
+    NBX_HIGHER_NOTHING,          // prints
 } nbx_higher_code;
 
 nbx_higher_code nbx_higher_find(const char *target);
@@ -49,6 +53,8 @@ nbx_status nbx_graph_run(nbx_run *run, const nbx_graph *graph, const nbx_value *
 // Runs a higher-order node. args in the program's order (graphs are NONE there: they stand in node->args); lists are values of
 // kind TENSORS, INTS or VALUES. results: room for node->output_count values, tensors with a reference each.
 nbx_status nbx_higher_run(nbx_run *run, const nbx_node *node, const nbx_value *args, nbx_value *results);
+// auto_functionalized, or its second version.
+nbx_status nbx_functional_run(nbx_run *run, const nbx_node *node, const nbx_value *args, bool second, nbx_value *results);
 // A number in a 0-dim tensor. Fails while recording: the number is not known then.
 nbx_status nbx_number_of_tensor(nbx_context *ctx, const nbx_tensor *t, nbx_value *number);
 void nbx_values_release(nbx_value *values, int count);

@@ -31,7 +31,8 @@ static int input_at(const nbx_program *p, const char *path) {
     char rest;
     if (sscanf(path, "flat_args.%d%c", &leaf, &rest) != 1) return -1;
     for (int32_t i = 0; i < p->graph->input_count; i++)
-        if (p->sources[i].kind != NBX_SOURCE_WEIGHT && leaf-- == 0) return p->sources[i].kind == NBX_SOURCE_USER ? p->sources[i].user : -1;
+        if ((p->sources[i].kind == NBX_SOURCE_USER || p->sources[i].kind == NBX_SOURCE_FIXED) && leaf-- == 0)
+            return p->sources[i].kind == NBX_SOURCE_USER ? p->sources[i].user : -1;
     return -1;
 }
 

@@ -53,16 +53,15 @@ typedef struct tally {
 
 static const char *plain_name(tally *t, const nbx_node *node) {
     static const char higher[] = "torch.ops.higher_order.";
-    if (node->op) return node->op->name;
+    if (node->op && node->kind != NBX_NODE_HIGHER) return node->op->name;
     if (strncmp(node->target, higher, sizeof higher - 1) != 0) return node->target;
     char text[256];
     snprintf(text, sizeof text, "higher_order::%s", node->target + sizeof higher - 1);
     return nbx_arena_text(t->ctx, &t->p->arena, text, strlen(text));
 }
 
-static bool count_node(tally *t, const nbx_node *node) {
+static bool count(tally *t, const char *name, bool ours, const nbx_operator *op) {
     nbx_program *p = t->p;
-    const char *name = plain_name(t, node);
     int32_t index;
     if (!name) return false;
     switch (nbx_name_add(t->ctx, &p->arena, &t->names, name, p->operator_count, &index)) {
@@ -77,14 +76,15 @@ static bool count_node(tally *t, const nbx_node *node) {
         if (p->operator_count) memcpy(list, p->operators, (size_t)p->operator_count * sizeof *list);
         p->operators = list;
     }
-    nbx_program_operator *o = &p->operators[p->operator_count++];
-    const bool ours = node->kind == NBX_NODE_HOST || node->kind == NBX_NODE_HIGHER;
-    o->name = name;
-    o->count = 1;
-    o->known = ours || node->op;
-    o->cpu = ours || (node->op && nbx_operator_available(node->op, NBX_CPU));
-    o->cuda = ours || (node->op && nbx_operator_available(node->op, NBX_CUDA));
+    p->operators[p->operator_count++] = (nbx_program_operator){
+        .name = name, .count = 1, .known = ours || op, .cpu = ours || nbx_operator_available(op, NBX_CPU), .cuda = ours || nbx_operator_available(op, NBX_CUDA)};
     return true;
+}
+
+static bool count_node(tally *t, const nbx_node *node) {
+    const bool higher = node->kind == NBX_NODE_HIGHER;
+    return count(t, plain_name(t, node), node->kind == NBX_NODE_HOST || higher, node->op) &&
+           (!higher || !node->op || count(t, node->op->name, false, node->op));
 }
 
 static bool count_graph(tally *t, const nbx_graph *g) {

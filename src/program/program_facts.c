@@ -59,7 +59,7 @@ static bool is_plain(nbx_kind kind) { return kind == NBX_KIND_INT || kind == NBX
 static bool is_fixed_leaf(const flattener *f) {
     for (int32_t i = 0, leaf = 0; i < f->p->graph->input_count; i++) {
         const nbx_source *s = &f->p->sources[i];
-        if (s->kind == NBX_SOURCE_WEIGHT) continue;
+        if (s->kind == NBX_SOURCE_WEIGHT || s->kind == NBX_SOURCE_TOKEN) continue;
         if (leaf++ == f->seen) return s->kind == NBX_SOURCE_FIXED;
     }
     return true;

@@ -12,6 +12,7 @@ typedef enum nbx_source_kind {
     NBX_SOURCE_WEIGHT,  // parameter, buffer or constant: tensor
     NBX_SOURCE_USER,    // given by the caller: user, an index into program->inputs
     NBX_SOURCE_FIXED,   // a constant of the graph: nothing reads it
+    NBX_SOURCE_TOKEN,   // orders effects; carries nothing
 } nbx_source_kind;
 
 typedef struct nbx_source {

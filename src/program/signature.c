@@ -189,6 +189,7 @@ static bool read_input(reader *r, int32_t input, const nbx_json *spec) {
         if (!name) return fail(r, "a constant input has no name");
         return add_user(r, input, name);
     }
+    if (strcmp(kind, "token") == 0) return r->p->sources[input].kind = NBX_SOURCE_TOKEN, true;
     return add_weight(r, input, kind, body);
 }
 
@@ -240,7 +241,7 @@ static int32_t input_named(reader *r, const nbx_json *body, const char *field, b
 
 static bool add_mutation(reader *r, nbx_sink *sink, int32_t input) {
     nbx_source *s = input >= 0 ? &r->p->sources[input] : NULL;
-    if (!s || s->kind == NBX_SOURCE_FIXED) return fail(r, "an output is written back to an input that is not there");
+    if (!s || s->kind == NBX_SOURCE_FIXED || s->kind == NBX_SOURCE_TOKEN) return fail(r, "an output is written back to an input that is not there");
     sink->kind = NBX_SINK_MUTATION;
     sink->input = input;
     if (s->kind == NBX_SOURCE_WEIGHT) s->state = true;
@@ -270,6 +271,7 @@ static bool read_output(reader *r, nbx_sink *sink, const nbx_operand *o, const n
     if (strcmp(kind, "buffer_mutation") == 0) return add_mutation(r, sink, input_named(r, body, "buffer_name", true));
     if (strcmp(kind, "parameter_mutation") == 0) return add_mutation(r, sink, input_named(r, body, "parameter_name", true));
     if (strcmp(kind, "user_input_mutation") == 0) return add_mutation(r, sink, input_named(r, body, "user_input_name", false));
+    if (strcmp(kind, "token") == 0) return true;
     return nbx_problem_add(r->ctx, &r->p->problems, "an output of the kind %.100s is not supported", kind);
 }
 

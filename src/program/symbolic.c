@@ -30,13 +30,14 @@ static const row functions[] = {  // math.NAME, torch.NAME
     {"_sym_sqrt", NBX_HOST_SQRT}, {"_sym_cos", NBX_HOST_COS}, {"_sym_sin", NBX_HOST_SIN}, {"_sym_tan", NBX_HOST_TAN},
     {"_sym_cosh", NBX_HOST_COSH}, {"_sym_sinh", NBX_HOST_SINH}, {"_sym_tanh", NBX_HOST_TANH}, {"_sym_acos", NBX_HOST_ACOS},
     {"_sym_asin", NBX_HOST_ASIN}, {"_sym_atan", NBX_HOST_ATAN}, {"_sym_log2", NBX_HOST_LOG2},
-    {"sym_fresh_size", NBX_HOST_TO_INT},
+    {"sym_fresh_size", NBX_HOST_TO_INT}, {"_functorch.predispatch.lazy_load_decompositions", NBX_HOST_NOTHING},
 };
 static const row aten[] = {  // torch.ops.aten.NAME
     {"sym_size.int", NBX_HOST_SYM_SIZE}, {"sym_stride.int", NBX_HOST_SYM_STRIDE}, {"sym_numel.default", NBX_HOST_SYM_NUMEL},
     {"sym_storage_offset.default", NBX_HOST_SYM_OFFSET}, {"_assert_scalar.default", NBX_HOST_ASSERT_SCALAR},
     {"_assert_tensor_metadata.default", NBX_HOST_ASSERT_METADATA},
     {"sym_constrain_range.default", NBX_HOST_CONSTRAIN_RANGE}, {"sym_constrain_range_for_size.default", NBX_HOST_CONSTRAIN_SIZE},
+    {"_print.default", NBX_HOST_NOTHING},
 };
 // clang-format on
 
@@ -290,6 +291,7 @@ nbx_status nbx_host_call(nbx_context *ctx, nbx_host_code code, const nbx_value *
     case NBX_HOST_ASSERT_METADATA: return assert_metadata(ctx, args, count);
     case NBX_HOST_CONSTRAIN_RANGE: return constrain_range(ctx, args, count);
     case NBX_HOST_CONSTRAIN_SIZE: return constrain_range(ctx, args, count);
+    case NBX_HOST_NOTHING: return NBX_OK;
     default: break;
     }
     if (compute(code, args, count, result)) return NBX_OK;

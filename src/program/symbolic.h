@@ -20,6 +20,8 @@ typedef enum nbx_host_code {
     NBX_HOST_SYM_SIZE, NBX_HOST_SYM_STRIDE, NBX_HOST_SYM_NUMEL, NBX_HOST_SYM_OFFSET, NBX_HOST_IDENTITY,
     // checks
     NBX_HOST_ASSERT_SCALAR, NBX_HOST_ASSERT_METADATA, NBX_HOST_CONSTRAIN_RANGE, NBX_HOST_CONSTRAIN_SIZE,
+    // what prints, or prepares PyTorch itself
+    NBX_HOST_NOTHING,
 } nbx_host_code;
 
 // Code of a node's target, "_operator.add" or "torch.ops.aten.sym_size.int"; NONE: it is not computed here.

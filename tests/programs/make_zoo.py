@@ -3,12 +3,14 @@
     python tests/programs/make_zoo.py OUTDIR [GROUP or NAME ...] [--part I/N]
 
 Groups: vision (torchvision, timm), text, speech and other transformers, plain (our own small models), modules (torch.nn, one program each),
-operators (one program for each entry of op_db). Each in both dialects, NAME as export gives it and NAME_core after run_decompositions();
+higher (sub-graphs), operators (one program for each entry of op_db), kept (what tests/programs/samples holds). Each in both dialects, NAME as export gives it and NAME_core after run_decompositions();
 some also in bfloat16 and float16. Weights are random and seeded, sizes small. Needs torch 2.11; a group whose package is missing is skipped.
 
     NAME.pt2                    the program
     NAME.inputs.safetensors     the user inputs by their names in the graph signature; numbers as 0-dim tensors
     NAME.expected.safetensors   output_0, output_1, ...; inputs that the program changed, under their own names
+    NAME.inputs.K.safetensors, NAME.expected.K.safetensors   instead of these two where a program is run at several sizes, or
+                                keeps buffers: then set 1 is a second run on the inputs of set 0, after it
     index.PART.json             a line for each program: inputs, outputs, operators, how far the reloaded program is from eager
 
 Complex tensors are stored as pairs under KEY#complex64. What can't be exported is printed and left out.
@@ -35,6 +37,11 @@ DIALECTS = {"training": "", "core": "_core"}
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 LIMIT = {torch.float16: 2e-2, torch.bfloat16: 5e-2}
 SECONDS = 150          # for one program; some exports never end
+KEPT = """hf_bert hf_llama_dynamic plain_branch plain_branch_on_size plain_loop plain_scanned plain_mapped plain_counter plain_cache plain_nested plain_precision plain_tied
+plain_symbolic plain_writes plain_written_input plain_picked plain_unique plain_sized plain_random_numbers plain_encoder_0 plain_lstm_2bf plain_gru_2b plain_complex_numbers
+plain_promotion plain_mlp_gelu plain_views plain_integers higher_cond_nested higher_cond_closure higher_while_sizes higher_while_stacked higher_while_zero higher_scan_dynamic
+higher_associative higher_associative_kept higher_scan_reversed higher_mapped_tree higher_regions higher_autocast_half higher_autocast_cuda higher_strict higher_hinted higher_repeated higher_raised higher_wrapped
+higher_checkpointed""".split()
 
 
 # ---- Running and comparing ----
@@ -47,11 +54,10 @@ def fresh(values):
     return pytree.tree_map_only(torch.Tensor, torch.clone, values)
 
 
-def run(function, args, kwargs, names, seed):
+def run(function, args, kwargs, names):
     """Outputs by name, and the inputs that changed."""
     args, kwargs = fresh((args, kwargs))
     before = fresh(pytree.tree_leaves((args, kwargs)))
-    torch.manual_seed(seed)
     with torch.no_grad():
         leaves = pytree.tree_leaves(function(*args, **kwargs))
     found = {f"output_{i}": as_tensor(leaf) for i, leaf in enumerate(leaves)}
@@ -60,6 +66,14 @@ def run(function, args, kwargs, names, seed):
                                                              new.nan_to_num() if new.is_floating_point() else new):
             found[name] = new
     return {name: value.detach().clone() for name, value in found.items() if value is not None}
+
+
+def run_sets(function, sets, names, seed):
+    results = []
+    for args, kwargs in sets:
+        torch.manual_seed(seed)
+        results.append(run(function, args, kwargs, names))
+    return results
 
 
 def difference(got, want):
@@ -108,24 +122,30 @@ def make(outdir, name, model, args, kwargs, options, dialect):
     program = torch.export.export(copy.deepcopy(model), *fresh((args, kwargs)), dynamic_shapes=options.get("dynamic"), strict=False)
     if dialect == "core":
         program = program.run_decompositions()
+    for node in [n for n in program.graph.nodes if "lazy_load_decompositions" in str(n.target)]:
+        program.graph.erase_node(node)      # prepares PyTorch itself; cannot be saved
     path = outdir / f"{full}.pt2"
     torch.export.save(program, path)
     specs = [spec.arg for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
-    names, leaves = [spec.name for spec in specs], pytree.tree_leaves((args, kwargs))
-    given = {spec.name: as_tensor(leaf) for spec, leaf in zip(specs, leaves) if not isinstance(spec, ConstantArgument) and leaf is not None}
-    seed = options.get("seed", 0)
-    expected = run(copy.deepcopy(model), args, kwargs, names, seed)
-    loaded = run(torch.export.load(path).module(), args, kwargs, names, seed)
-    worst = max((difference(loaded.get(k, torch.empty(0)), v) for k, v in expected.items()), default=0.0)
+    names, seed = [spec.name for spec in specs], options.get("seed", 0)
+    sets = [(args, kwargs)] + [(more, {}) for more in options.get("sizes", [])]
+    state = copy.deepcopy(model)
+    run_sets(state, sets[:1], names, seed)
+    if any(not torch.equal(a, b) for a, b in zip(state.buffers(), model.buffers()) if not a.dtype.is_floating_point or not a.isnan().any()):
+        sets *= 2
+    expected, loaded = run_sets(copy.deepcopy(model), sets, names, seed), run_sets(torch.export.load(path).module(), sets, names, seed)
+    worst = max((difference(have.get(k, torch.empty(0)), v) for want, have in zip(expected, loaded) for k, v in want.items()), default=0.0)
     note = {}
-    if worst > max([LIMIT.get(v.dtype, 1e-4) for v in expected.values()], default=1e-4):
+    if worst > max([LIMIT.get(v.dtype, 1e-4) for want in expected for v in want.values()], default=1e-4):
         expected, note = loaded, {"note": f"the exported program differs from eager by {worst:.2g}: what PyTorch gives for the program is stored"}
-    store(outdir / f"{full}.inputs.safetensors", given)
-    store(outdir / f"{full}.expected.safetensors", expected)
+    for k, ((args, kwargs), results) in enumerate(zip(sets, expected)):
+        given = {spec.name: as_tensor(leaf) for spec, leaf in zip(specs, pytree.tree_leaves((args, kwargs))) if not isinstance(spec, ConstantArgument) and leaf is not None}
+        number = f".{k}" if len(sets) > 1 else ""
+        store(outdir / f"{full}.inputs{number}.safetensors", given)
+        store(outdir / f"{full}.expected{number}.safetensors", results)
     return {"name": full, "dialect": dialect, "bytes": path.stat().st_size,
-            "files": {"program": path.name, "sets": [{"inputs": f"{full}.inputs.safetensors", "expected": f"{full}.expected.safetensors"}]},
             "inputs": [{"name": s.name, "constant": s.value} if isinstance(s, ConstantArgument) else {"name": s.name} for s in specs],
-            "outputs": list(expected), "difference": worst, "ops": operators(path), **({"seed": seed} if "seed" in options else {}), **note}
+            "outputs": list(expected[0]), "difference": worst, "ops": operators(path), **({"seed": seed} if "seed" in options else {}), **note}
 
 
 def in_dtype(model, args, kwargs, dtype):
@@ -152,7 +172,8 @@ def main():
     index = options.outdir / f"index.{'_'.join(options.names) or 'all'}.{part}.json"
     lines, failed = [], 0
     for number, (group, name, factory, settings) in enumerate(zoo_models.programs()):
-        if number % parts != part or options.names and group not in options.names and name not in options.names:
+        wanted = not options.names or group in options.names or name in options.names or "kept" in options.names and name in KEPT
+        if number % parts != part or not wanted:
             continue
         torch.manual_seed(number)
         try:
@@ -169,7 +190,7 @@ def main():
         for dtype in settings.get("dtypes", ["f32"]):
             for dialect in DIALECTS:
                 label = name + ("" if dtype == "f32" else "_" + dtype)
-                if (options.outdir / f"{label}{DIALECTS[dialect]}.expected.safetensors").exists():
+                if any(options.outdir.glob(f"{label}{DIALECTS[dialect]}.expected*.safetensors")):
                     continue
                 try:
                     signal.alarm(SECONDS)

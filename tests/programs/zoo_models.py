@@ -6,6 +6,7 @@ settings: dtypes ("f32", "bf16", "f16"), dynamic (dynamic_shapes of torch.export
 import torch
 from torch import nn
 
+import zoo_higher
 import zoo_small
 
 
@@ -349,6 +350,7 @@ def programs():
     except ImportError as error:
         print(f"skipped: {error}")
     yield from zoo_small.programs()
+    yield from zoo_higher.programs()
     yield from module_programs()
     yield from operator_programs()
 

@@ -389,7 +389,7 @@ def branch():
 
 
 def branch_on_size():
-    return Call(lambda m, x: torch.cond(x.shape[0] > 4, lambda t: t.cumsum(0), lambda t: t * 2, (x,))), (r(6, 3),), {"dynamic": {"args": ({0: AUTO},)}}
+    return Call(lambda m, x: torch.cond(x.shape[0] > 4, lambda t: t.cumsum(0), lambda t: t * 2, (x,))), (r(6, 3),), {"dynamic": {"args": ({0: AUTO},)}, "sizes": [(r(3, 3),), (r(9, 3),)]}
 
 
 def loop():
@@ -462,7 +462,7 @@ def symbolic():
     def forward(m, x):
         b, n = x.shape
         return x.view(b * n), x.reshape(n, b) / n, torch.cat([x, x.new_ones(b, n // 2)], 1), torch.arange(n) + b, x[: b // 2 + 1]
-    return Call(forward), (r(4, 6),), {"dynamic": {"args": ({0: AUTO, 1: AUTO},)}}
+    return Call(forward), (r(4, 6),), {"dynamic": {"args": ({0: AUTO, 1: AUTO},)}, "sizes": [(r(7, 3),), (r(2, 9),)]}
 
 
 def writes():

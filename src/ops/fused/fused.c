@@ -1,10 +1,5 @@
-// Small fusions that language models ask for by name: swiglu and rotary embedding.
+// Rotary embedding by name, as language models ask for it (swiglu_fused is an elementwise row).
 #include "ops/compose.h"
-
-// silu(gate) * up
-static nbx_status swiglu(nbx_op_call *c) {
-    return out_tensor(c, 0, do_mul(c->ctx, do_unary(c->ctx, "aten::silu", arg_tensor(c, 0)), arg_tensor(c, 1)));
-}
 
 // x * cos + (-second half of x, first half of x) * sin, over the last dim.
 static nbx_tensor *rotate(nbx_context *ctx, const nbx_tensor *x, const nbx_tensor *cos, const nbx_tensor *sin) {
@@ -28,7 +23,6 @@ static nbx_status rope(nbx_op_call *c) {
 }
 
 const nbx_op nbx_ops_fused[] = {
-    {.name = "nbx::swiglu_fused", .composite = swiglu},
     {.name = "nbx::rope_fused", .composite = rope},
     NBX_OPS_END,
 };
