@@ -33,13 +33,16 @@ static void every_schema_parses(void **state) {
 
 static void every_row_has_a_schema(void **state) {
     (void)state;
+    int wrong = 0;
     for (size_t i = 0; rows[i]; i++)
         for (const nbx_op *row = rows[i]; row->name; row++) {
             const nbx_operator *op = nbx_registry_find(row->name);
-            if (!op || op->op != row) print_error("%s: %s\n", row->name, op ? "another row has the same name" : "no schema");
-            assert_true(op && op->op == row);
             assert_true(row->composite || row->infer);
+            if (op && op->op == row) continue;
+            print_error("%s: %s\n", row->name, op ? "another row has the same name" : "no schema");
+            wrong++;
         }
+    assert_int_equal(wrong, 0);
 }
 
 static void every_derived_form_has_its_base(void **state) {
