@@ -28,6 +28,7 @@ enum {
     NBX_OP_STRIDED_OUT = 1,   // the kernel writes results of any strides and dtype, also where an input lies with the very
                               // same strides: in-place and out= forms write directly. Otherwise: into a temporary, then copy_.
     NBX_OP_READS_DATA = 2,    // host code of infer or composite reads elements: cannot be recorded
+    NBX_OP_READS_BACK = 4096 | NBX_OP_READS_DATA,  // the same, but of a few elements and with nbx_tensor_read, wherever they lie
     NBX_OP_RANDOM = 4,        // draws from a generator: never folded, never dropped
     NBX_OP_EFFECT = 8,        // writes an argument or checks something: never dropped
     NBX_OP_ANY_DEVICE = 16,   // arguments may lie on several devices (copy_, to); the door does not check them

@@ -243,7 +243,10 @@ nbx_op_fn nbx_operator_kernel(const nbx_operator *op, int device_type, int isa) 
     return kernel;
 }
 
-bool nbx_op_runs_on_host(const nbx_op *op) { return op->cpu[0] || (op->flags & (NBX_OP_ON_HOST | NBX_OP_READS_DATA)); }
+bool nbx_op_runs_on_host(const nbx_op *op) {
+    if ((op->flags & NBX_OP_READS_BACK) == NBX_OP_READS_BACK) return false;
+    return op->cpu[0] || (op->flags & (NBX_OP_ON_HOST | NBX_OP_READS_DATA));
+}
 
 static const uncoded *uncoded_of(const nbx_operator *op) {
     for (size_t i = 0; i < sizeof uncodeds / sizeof *uncodeds; i++) {

@@ -178,8 +178,6 @@ static nbx_status copy_source_cuda(nbx_op_call *c) { return copy_any(c, arg_tens
 NBX_CUDA_KERNEL("aten::copy", copy_source_cuda)
 NBX_CUDA_KERNEL("aten::clone", copy_self_cuda)
 NBX_CUDA_KERNEL("aten::_to_copy", copy_self_cuda)
-NBX_CUDA_KERNEL("prims::convert_element_type", copy_self_cuda)
-NBX_CUDA_KERNEL("prims::device_put", copy_self_cuda)
 
 // ---------------------------------------------------------------------------------------------------------------- fills
 // out = one element of any dtype, of the host (a number) or of the device.

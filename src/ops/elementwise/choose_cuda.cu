@@ -52,8 +52,7 @@ struct complex_equal_group {
 #pragma unroll
         for (int i = 0; i < EWC_LANES; i++) {
             const C a = x[0][i], b = x[1][i];
-            r[0][i].re = code == ISCLOSE ? close_to_complex(a, b, p) : code == AND ? ewc_truth(a) && ewc_truth(b) : code == OR ? ewc_truth(a) || ewc_truth(b) :
-                         code == XOR ? ewc_truth(a) != ewc_truth(b) : (a == b) == (code == EQ);
+            r[0][i].re = code == ISCLOSE ? close_to_complex(a, b, p) : (a == b) == (code == EQ);
             r[0][i].im = 0;
         }
     }
@@ -106,7 +105,7 @@ static bool has_complex(const nbx_op_call *c) {
 }
 
 template <int CODE> static nbx_status order(nbx_op_call *c) {
-    return (CODE == EQ || CODE == NE || CODE == ISCLOSE || CODE == AND || CODE == OR || CODE == XOR) && has_complex(c) ? ewc_run<complex_equal_group>(c, CODE) : ewc_run<order_group>(c, CODE);
+    return (CODE == EQ || CODE == NE || CODE == ISCLOSE) && has_complex(c) ? ewc_run<complex_equal_group>(c, CODE) : ewc_run<order_group>(c, CODE);
 }
 template <int CODE> static nbx_status test(nbx_op_call *c) {
     const nbx_dtype dtype = (nbx_dtype)arg_tensor(c, 0)->dtype;

@@ -60,14 +60,6 @@ static nbx_status allclose(nbx_op_call *c) {
     return all_true(c, NBX_DO(c->ctx, "aten::isclose", c->args[0], c->args[1], c->args[2], c->args[3], c->args[4]));
 }
 
-static nbx_status equal(nbx_op_call *c) {
-    if (!nbx_same_shape(arg_tensor(c, 0), arg_tensor(c, 1))) {
-        out_value(c, 0, nbx_of_bool(false));
-        return NBX_OK;
-    }
-    return all_true(c, NBX_DO(c->ctx, "aten::eq.Tensor", c->args[0], c->args[1]));
-}
-
 #define ORDER EW_BINARY, .out = {EW_BOOL}, .accepts = EW_NUMBERS | EW_BOOLS
 #define EQUALITY EW_BINARY, .out = {EW_BOOL}
 #define TEST EW_UNARY, .out = {EW_BOOL}
@@ -103,7 +95,6 @@ const nbx_op nbx_ops_compare[] = {
     EW_OP("isreal", ew_isreal, TEST),
     EW_OP("signbit", ew_signbit, TEST, .accepts = EW_NUMBERS | EW_BOOLS),
     EW_OP("isclose", ew_isclose, EW_BINARY, .out = {EW_BOOL}, .accepts = ~EW_FLOAT8S, .setup = tolerances),
-    {.name = "aten::allclose", .composite = allclose, .flags = NBX_OP_READS_DATA},
-    {.name = "aten::equal", .composite = equal, .flags = NBX_OP_READS_DATA},
+    {.name = "aten::allclose", .composite = allclose, .flags = NBX_OP_READS_BACK},
     NBX_OPS_END,
 };

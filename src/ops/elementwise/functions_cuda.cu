@@ -191,7 +191,9 @@ static __device__ __noinline__ cdouble complex_function(int code, cdouble z, con
     case SILU: return z / (cdouble{1, 0} + zc_exp(-z));
     default: {
         if (z.re == 0 && z.im == 0) return {1, 0};
-        const cdouble t = zc_scale(z, 3.14159265358979323846);
+        // complex64: pi z in float, as ATen
+        const cdouble t = p.compute == NBX_COMPLEX64 ? cdouble{(float)z.re * 3.14159265358979323846f, (float)z.im * 3.14159265358979323846f}
+                                                     : zc_scale(z, 3.14159265358979323846);
         return zc_sin(t) / t;
     }
     }

@@ -333,7 +333,12 @@ static nbx_status batch_norm_cuda(nbx_op_call *c) {
         const reduce_job moments = moments_job(x, ~(uint64_t)2 & (((uint64_t)1 << x->rank) - 1));
         void *const out[2] = {p.var, p.mean_of};
         const nbx_dtype dtype[2] = {NBX_FLOAT64, NBX_FLOAT64};
-        const nbx_status status = nbx_cuda_reduce(c, &moments, x, out, dtype, memory + 4 * channels);
+        nbx_status status = nbx_cuda_reduce(c, &moments, x, out, dtype, memory + 4 * channels);
+        // The mean again, from a sum: of infinities it is infinite, as ATen's, where the moments' is NaN.
+        reduce_job mean = moments;
+        mean.op = REDUCE_SUM, mean.finish = REDUCE_MEAN;
+        void *const mean_only[2] = {p.mean_of, NULL};
+        if (status == NBX_OK) status = nbx_cuda_reduce(c, &mean, x, mean_only, dtype, memory + 4 * channels);
         if (status != NBX_OK) return status;
     }
     batch_parameters<<<(unsigned)((channels + 127) / 128), 128, 0, stream_of(c)>>>(p);

@@ -111,26 +111,21 @@ template <typename C> struct red_moments {
     __device__ __forceinline__ void add(int, double, C x, int64_t) {
         count += 1;
         const C before = x - mean;
-        mean = moved(mean, before, (typename red_real<C>::type)1 / count, x);
+        mean = mean + scaled(before, (typename red_real<C>::type)1 / count);
         m2 += product(before, x - mean);
     }
-    // mean + delta * s; once infinite it stays so, or becomes NaN with what is added.
-    static __device__ __forceinline__ C moved(C mean, C delta, typename red_real<C>::type s, C x) {
-        return isinf(mean) ? mean + x : mean + delta * s;
-    }
+    static __device__ __forceinline__ C scaled(C x, typename red_real<C>::type s) { return x * s; }
     static __device__ __forceinline__ typename red_real<C>::type product(C a, C b) { return a * b; }
     __device__ __forceinline__ void merge(int, const red_moments &o) {
         if (o.count == 0) return;
         const auto total = count + o.count;
         const C delta = o.mean - mean;
-        mean = moved(mean, delta, o.count / total, o.mean);
+        mean = mean + scaled(delta, o.count / total);
         m2 += o.m2 + product(delta, delta) * (count * o.count / total);
         count = total;
     }
 };
-template <> __device__ __forceinline__ cdouble red_moments<cdouble>::moved(cdouble mean, cdouble delta, double s, cdouble x) {
-    return {red_moments<double>::moved(mean.re, delta.re, s, x.re), red_moments<double>::moved(mean.im, delta.im, s, x.im)};
-}
+template <> __device__ __forceinline__ cdouble red_moments<cdouble>::scaled(cdouble x, double s) { return {x.re * s, x.im * s}; }
 template <> __device__ __forceinline__ double red_moments<cdouble>::product(cdouble a, cdouble b) { return a.re * b.re + a.im * b.im; }
 
 // log of the sum of exponentials: the largest so far, and the sum of exp(x - largest).

@@ -63,9 +63,6 @@ static nbx_status infer_argmax(nbx_op_call *c) {
     return status == NBX_OK ? describe(c, REDUCE_INDEX, mask, arg_bool(c, 2), NBX_INT64, NBX_DTYPE_NONE) : status;
 }
 
-static nbx_status compose_max_other(nbx_op_call *c) { return NBX_FORWARD(c, "aten::maximum", c->args[0], c->args[1]); }
-static nbx_status compose_min_other(nbx_op_call *c) { return NBX_FORWARD(c, "aten::minimum", c->args[0], c->args[1]); }
-
 #define EXTREME(NAME, INFER, OP)                                                                                       \
     {.name = NAME, .infer = INFER, .cpu = NBX_CPU_KERNEL(reduce_cpu), .data = (const void *)(uintptr_t)OP}
 
@@ -79,7 +76,5 @@ const nbx_op nbx_ops_reduce_extremes[] = {
     EXTREME("aten::min.dim", infer_max_dim, REDUCE_ARGMIN),
     EXTREME("aten::argmax", infer_argmax, REDUCE_ARGMAX),
     EXTREME("aten::argmin", infer_argmax, REDUCE_ARGMIN),
-    {.name = "aten::max.other", .composite = compose_max_other},
-    {.name = "aten::min.other", .composite = compose_min_other},
     NBX_OPS_END,
 };

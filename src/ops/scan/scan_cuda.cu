@@ -23,7 +23,6 @@ template <typename C> struct running {
     int64_t at;
 };
 template <typename C> static __device__ __forceinline__ bool is_nan(C x) { return x != x; }
-template <> __device__ __forceinline__ bool is_nan<cfloat>(cfloat x) { return x.re != x.re || x.im != x.im; }
 template <> __device__ __forceinline__ bool is_nan<cdouble>(cdouble x) { return x.re != x.re || x.im != x.im; }
 
 // What follows b after a.
@@ -58,6 +57,8 @@ template <typename C> static __device__ __forceinline__ running<C> element(const
     running<C> r;
     r.v = ewc_load<C>(p.in, x + i * p.x_step);
     if (p.through) r.v = through<C>(p.cast, r.v);
+    if constexpr (ewc_class<C>::complex)
+        if (i == 0 && p.op == SCAN_PROD) r.v = C{1, 0} * r.v;  // ATen begins with 1, which makes NaN of infinite parts
     r.at = i;
     return r;
 }
@@ -174,9 +175,7 @@ static nbx_status scan_cuda(nbx_op_call *c) {
     }
     const bool rows = (p.length > 256 && p.count < 4096) || (l.rank > 0 ? p.x_step <= l.step[1][0] : true);
     cudaStream_t stream = stream_of(c);
-    // Products of complex64 in float: they overflow where ATen's do.
-    if (job->domain == REDUCE_COMPLEX && job->op == SCAN_PROD && job->cast == NBX_COMPLEX64) launch<cfloat>(p, rows, stream);
-    else if (job->domain == REDUCE_COMPLEX) launch<cdouble>(p, rows, stream);
+    if (job->domain == REDUCE_COMPLEX) launch<cdouble>(p, rows, stream);
     else if (job->domain == REDUCE_I64) launch<int64_t>(p, rows, stream);
     else launch<double>(p, rows, stream);
     return launch_status(c);

@@ -144,9 +144,9 @@ const nbx_op nbx_ops_query[] = {
     {.name = "aten::result_type.Scalar_Scalar", .composite = result_type},
     {.name = "aten::promote_types", .composite = promote_types},
     {.name = "aten::can_cast", .composite = can_cast},
-    {.name = "aten::item", .composite = item, .flags = NBX_OP_READS_DATA},
-    {.name = "aten::_local_scalar_dense", .composite = item, .flags = NBX_OP_READS_DATA},
-    {.name = "aten::is_nonzero", .composite = is_nonzero, .flags = NBX_OP_READS_DATA},
-    {.name = "aten::equal", .composite = equal, .flags = NBX_OP_READS_DATA},
+    {.name = "aten::item", .composite = item, .flags = NBX_OP_READS_BACK},
+    {.name = "aten::_local_scalar_dense", .composite = item, .flags = NBX_OP_READS_BACK},
+    {.name = "aten::is_nonzero", .composite = is_nonzero, .flags = NBX_OP_READS_BACK},
+    {.name = "aten::equal", .composite = equal, .flags = NBX_OP_READS_BACK},
     NBX_OPS_END,
 };

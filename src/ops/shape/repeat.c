@@ -121,7 +121,7 @@ static nbx_status interleave_int(nbx_op_call *c) {
 const nbx_op nbx_ops_repeat[] = {
     {.name = "aten::repeat", .composite = repeat, .flags = NBX_OP_EXACT_OUT},
     {.name = "aten::tile", .composite = tile},
-    {.name = "aten::repeat_interleave.Tensor", .composite = interleave_indices, .flags = NBX_OP_READS_DATA | NBX_OP_EXACT_OUT},
+    {.name = "aten::repeat_interleave.Tensor", .composite = interleave_indices, .flags = NBX_OP_READS_BACK | NBX_OP_EXACT_OUT},
     {.name = "aten::repeat_interleave.self_Tensor", .composite = interleave_tensor},
     {.name = "aten::repeat_interleave.self_int", .composite = interleave_int},
     NBX_OPS_END,

@@ -220,7 +220,7 @@ const nbx_op nbx_ops_view_dims[] = {
     {.name = "aten::select.int", .infer = select_int},
     {.name = "aten::slice.Tensor", .infer = slice},
     {.name = "aten::narrow", .infer = narrow},
-    {.name = "aten::narrow.Tensor", .composite = narrow_tensor, .flags = NBX_OP_READS_DATA},
+    {.name = "aten::narrow.Tensor", .composite = narrow_tensor, .flags = NBX_OP_READS_BACK},
     {.name = "aten::diagonal", .infer = diagonal},
     {.name = "aten::unfold", .infer = unfold},
     {.name = "aten::as_strided", .infer = as_strided},

@@ -247,7 +247,7 @@ const nbx_op nbx_ops_view_list[] = {
     {.name = "aten::unsafe_chunk", .infer = chunk},
     {.name = "aten::tensor_split.sections", .infer = tensor_split_sections},
     {.name = "aten::tensor_split.indices", .infer = tensor_split_indices},
-    {.name = "aten::tensor_split.tensor_indices_or_sections", .composite = tensor_split_tensor, .flags = NBX_OP_READS_DATA | NBX_OP_ANY_DEVICE},
+    {.name = "aten::tensor_split.tensor_indices_or_sections", .composite = tensor_split_tensor, .flags = NBX_OP_READS_BACK | NBX_OP_ANY_DEVICE},
     {.name = "aten::hsplit.int", .infer = split_direction_int, .data = &horizontal},
     {.name = "aten::hsplit.array", .infer = split_direction_array, .data = &horizontal},
     {.name = "aten::vsplit.int", .infer = split_direction_int, .data = &vertical},

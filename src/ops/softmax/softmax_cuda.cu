@@ -59,16 +59,16 @@ template <typename C> static __device__ __forceinline__ void line_place(const so
 
 // What becomes of one element once top and sum are known. A row of -inf: NaN, or 0 when it is safe.
 template <typename C> struct finisher {
-    C shift, factor;
+    C top, last;  // of log: the sum's logarithm, else its reciprocal
     bool zero, log;
     __device__ __forceinline__ finisher(const softmax_call &p, peak<C> a) {
         zero = p.safe && a.top == (C)-INFINITY;
         log = p.log;
         if (a.top == (C)INFINITY) a.sum = (C)NAN;  // inf - inf
-        shift = p.log ? a.top + (C)::log(a.sum) : a.top;
-        factor = (C)1 / a.sum;
+        top = a.top;
+        last = p.log ? (C)::log(a.sum) : (C)1 / a.sum;
     }
-    __device__ __forceinline__ C operator()(C x) const { return zero ? (C)0 : log ? x - shift : (C)exp(x - shift) * factor; }
+    __device__ __forceinline__ C operator()(C x) const { return zero ? (C)0 : log ? (x - top) - last : (C)exp(x - top) * last; }
 };
 template <typename C, int THREADS, int PER>
 static __global__ void __launch_bounds__(THREADS < 256 ? 256 : THREADS) softmax_rows(const __grid_constant__ softmax_call p) {
