@@ -12,7 +12,6 @@ static nbx_status infer(nbx_op_call *c) {
     const int64_t height = arg_int(c, ROI_HEIGHT), width = arg_int(c, ROI_WIDTH);
     const nbx_dtype d = (nbx_dtype)x->dtype;
     const bool sensitive = kind_of(c) >= ROI_PS_ALIGN;
-    if (d != NBX_FLOAT32 && d != NBX_FLOAT64 && d != NBX_FLOAT16) return nbx_call_fail(c, NBX_ERROR_DTYPE, "not defined for %s", nbx_dtype_name(d));
     if (rois->dtype != x->dtype) return nbx_call_fail(c, NBX_ERROR_DTYPE, "input is %s, rois are %s", nbx_dtype_name(d), nbx_dtype_name((nbx_dtype)rois->dtype));
     if (x->rank != 4) return nbx_call_fail(c, NBX_ERROR_SHAPE, "input must have 4 dims, found %d", x->rank);
     if (rois->rank != 2 || rois->shape[1] != 5) return nbx_call_fail(c, NBX_ERROR_SHAPE, "rois must be [k, 5]");
@@ -22,7 +21,10 @@ static nbx_status infer(nbx_op_call *c) {
     if (sensitive && x->shape[1] % bins != 0)
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "%lld channels are no multiple of %lld bins", (long long)x->shape[1], (long long)bins);
     const int64_t shape[4] = {rois->shape[0], sensitive ? x->shape[1] / bins : x->shape[1], height, width};
-    if (!out_new(c, 0, d, 4, shape, NULL)) return c->ctx->status;
+    nbx_tensor *out = out_new(c, 0, d, 4, shape, NULL);
+    if (!out) return c->ctx->status;
+    if (out->numel && d != NBX_FLOAT32 && d != NBX_FLOAT64 && d != NBX_FLOAT16)
+        return nbx_call_fail(c, NBX_ERROR_DTYPE, "not defined for %s", nbx_dtype_name(d));
     if (kind_of(c) != ROI_ALIGN && !out_new(c, 1, NBX_INT32, 4, shape, NULL)) return c->ctx->status;
     if (kind_of(c) == ROI_ALIGN) c->scratch_bytes = (size_t)x->shape[1] * sizeof(double) * (size_t)c->ctx->threads;
     return NBX_OK;

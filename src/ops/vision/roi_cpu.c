@@ -189,6 +189,11 @@ nbx_status roi_cpu(nbx_op_call *c) {
             return nbx_call_fail(c, NBX_ERROR_INDEX, "region %lld is of image %g, there are %lld", (long long)k, image, (long long)j.x->shape[0]);
     }
     if (j.x->numel == 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "the input is empty");
+    for (int64_t k = 0; k < j.rois->shape[0] && j.kind == ROI_ALIGN; k++) {
+        const region r = region_of(&j, k, j.dtype);
+        const grid g = grid_of(&j, &r);
+        if (g.h * g.w < 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "region %lld is turned over along one dim", (long long)k);
+    }
     nbx_parallel_for(c->pool, j.rois->shape[0], 1 + 1024 / (j.channels * j.bins), walk, &j);
     return NBX_OK;
 }
