@@ -26,6 +26,16 @@ INLINE void store_real(char *p, int64_t i, nbx_dtype d, double x) {
     }
 }
 
+// x rounded to a dtype. A sum, product or quotient of two numbers of the dtype that was made in double comes out right.
+INLINE double in_dtype(double x, nbx_dtype d) {
+    switch (d) {
+    case NBX_FLOAT64: return x;
+    case NBX_FLOAT16: return (double)nbx_from_f16(nbx_to_f16((float)x));
+    case NBX_BFLOAT16: return (double)nbx_from_bf16(nbx_to_bf16((float)x));
+    default: return (double)(float)x;
+    }
+}
+
 INLINE uint64_t load_int(const char *p, int64_t i, nbx_dtype d) {
     switch (d) {
     case NBX_UINT8: return ((const uint8_t *)p)[i];

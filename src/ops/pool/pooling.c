@@ -7,8 +7,7 @@ static const pool_form *form_of(const nbx_op_call *c) { return (const pool_form 
 static bool is_adaptive(const pool_form *f) { return f->kind >= POOL_ADAPTIVE_MAX; }
 
 // ------------------------------------------------------------------------------------------------------------- checks
-// A list argument of `dims` numbers, or of one that stands for all; empty: `absent`.
-static nbx_status pool_list(nbx_op_call *c, int arg, int dims, const int64_t *absent, int64_t least, int64_t *list) {
+nbx_status nbx_pool_list(nbx_op_call *c, int arg, int dims, const int64_t *absent, int64_t least, int64_t *list) {
     int count;
     const int64_t *given = arg_ints(c, arg, &count);
     if (count != dims && count != 1 && !(count == 0 && absent))
@@ -49,8 +48,7 @@ static nbx_status check_dtype(nbx_op_call *c, const pool_form *f) {
 
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 
-// Positions along a dim; with ceil_mode, a last window must start inside the input or the padding before it.
-static int64_t positions(int64_t in, int64_t kernel, int64_t padding, int64_t stride, int64_t dilation, bool ceil_mode) {
+int64_t nbx_pool_positions(int64_t in, int64_t kernel, int64_t padding, int64_t stride, int64_t dilation, bool ceil_mode) {
     int64_t count = floor_div(in + 2 * padding - dilation * (kernel - 1) - 1 + (ceil_mode ? stride - 1 : 0), stride) + 1;
     if (ceil_mode && (count - 1) * stride >= in + padding) count--;
     return count;
@@ -140,10 +138,10 @@ static nbx_status infer_fixed(nbx_op_call *c) {
     int64_t kernel[POOL_DIMS], stride[POOL_DIMS], padding[POOL_DIMS], dilation[POOL_DIMS] = {1, 1, 1}, shape[5];
     nbx_status status = check_input(c, f);
     if (!status) status = check_dtype(c, f);
-    if (!status) status = pool_list(c, 1, f->dims, NULL, 1, kernel);
-    if (!status) status = pool_list(c, 2, f->dims, kernel, 1, stride);
-    if (!status) status = pool_list(c, 3, f->dims, NULL, 0, padding);
-    if (!status && f->kind == POOL_MAX) status = pool_list(c, 4, f->dims, NULL, 1, dilation);
+    if (!status) status = nbx_pool_list(c, 1, f->dims, NULL, 1, kernel);
+    if (!status) status = nbx_pool_list(c, 2, f->dims, kernel, 1, stride);
+    if (!status) status = nbx_pool_list(c, 3, f->dims, NULL, 0, padding);
+    if (!status && f->kind == POOL_MAX) status = nbx_pool_list(c, 4, f->dims, NULL, 1, dilation);
     if (status) return status;
     if (f->kind == POOL_AVG && f->dims > 1 && !arg_is_none(c, 6) && arg_int(c, 6) == 0)
         return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "divisor_override must not be zero");
@@ -154,7 +152,7 @@ static nbx_status infer_fixed(nbx_op_call *c) {
             return fail_input(c, "the window is too large");
         const int64_t reach = f->kind == POOL_MAX ? (kernel[i] - 1) * dilation[i] + 1 : kernel[i];
         if (padding[i] > reach / 2) return fail_input(c, "padding must be at most half of the kernel");
-        shape[d] = positions(x->shape[d], kernel[i], padding[i], stride[i], dilation[i], arg_bool(c, f->kind == POOL_MAX ? 5 : 4));
+        shape[d] = nbx_pool_positions(x->shape[d], kernel[i], padding[i], stride[i], dilation[i], arg_bool(c, f->kind == POOL_MAX ? 5 : 4));
         if (shape[d] < 1) return fail_input(c, "it is smaller than the window");
     }
     return describe(c, f, shape);
@@ -166,7 +164,7 @@ static nbx_status infer_adaptive(nbx_op_call *c) {
     int64_t size[POOL_DIMS], shape[5];
     nbx_status status = check_input(c, f);
     if (!status) status = check_dtype(c, f);
-    if (!status) status = pool_list(c, 1, f->dims, NULL, 0, size);
+    if (!status) status = nbx_pool_list(c, 1, f->dims, NULL, 0, size);
     if (status) return status;
     memcpy(shape, x->shape, (size_t)x->rank * sizeof *shape);
     memcpy(shape + x->rank - f->dims, size, (size_t)f->dims * sizeof *shape);
@@ -189,9 +187,10 @@ static void cost(const nbx_op_call *c, nbx_cost *cost) {
     cost->scratch_bytes = c->scratch_bytes;
 }
 
-#define POOLING(NAME, INFER, KIND, DIMS, INDICES)                                                                      \
-    {.name = NAME, .infer = INFER, .cost = cost, .cpu = NBX_CPU_KERNEL(pooling_cpu), .flags = NBX_OP_EXACT_OUT,        \
+#define POOLING_OUT(NAME, INFER, KIND, DIMS, INDICES, FLAGS)                                                           \
+    {.name = NAME, .infer = INFER, .cost = cost, .cpu = NBX_CPU_KERNEL(pooling_cpu), .flags = FLAGS,                   \
      .data = &(const pool_form){KIND, DIMS, INDICES}}
+#define POOLING(NAME, INFER, KIND, DIMS, INDICES) POOLING_OUT(NAME, INFER, KIND, DIMS, INDICES, NBX_OP_EXACT_OUT)
 
 const nbx_op nbx_ops_pooling[] = {
     POOLING("aten::max_pool1d", infer_fixed, POOL_MAX, 1, false),
@@ -199,7 +198,7 @@ const nbx_op nbx_ops_pooling[] = {
     POOLING("aten::max_pool3d", infer_fixed, POOL_MAX, 3, false),
     POOLING("aten::max_pool1d_with_indices", infer_fixed, POOL_MAX, 1, true),
     POOLING("aten::max_pool2d_with_indices", infer_fixed, POOL_MAX, 2, true),
-    POOLING("aten::max_pool3d_with_indices", infer_fixed, POOL_MAX, 3, true),
+    POOLING_OUT("aten::max_pool3d_with_indices", infer_fixed, POOL_MAX, 3, true, NBX_OP_RESTRIDE_OUT | NBX_OP_EXACT_DTYPE),
     POOLING("aten::avg_pool1d", infer_fixed, POOL_AVG, 1, false),
     POOLING("aten::avg_pool2d", infer_fixed, POOL_AVG, 2, false),
     POOLING("aten::avg_pool3d", infer_fixed, POOL_AVG, 3, false),
@@ -207,7 +206,7 @@ const nbx_op nbx_ops_pooling[] = {
     POOLING("aten::adaptive_max_pool2d", infer_adaptive, POOL_ADAPTIVE_MAX, 2, true),
     POOLING("aten::adaptive_max_pool3d", infer_adaptive, POOL_ADAPTIVE_MAX, 3, true),
     POOLING("aten::adaptive_avg_pool1d", infer_adaptive, POOL_ADAPTIVE_AVG, 1, false),
-    POOLING("aten::adaptive_avg_pool2d", infer_adaptive, POOL_ADAPTIVE_AVG, 2, false),
+    POOLING_OUT("aten::adaptive_avg_pool2d", infer_adaptive, POOL_ADAPTIVE_AVG, 2, false, NBX_OP_RESTRIDE_OUT | NBX_OP_EXACT_DTYPE),
     POOLING("aten::_adaptive_avg_pool2d", infer_adaptive, POOL_ADAPTIVE_AVG, 2, false),
     POOLING("aten::adaptive_avg_pool3d", infer_adaptive, POOL_ADAPTIVE_AVG, 3, false),
     POOLING("aten::_adaptive_avg_pool3d", infer_adaptive, POOL_ADAPTIVE_AVG, 3, false),

@@ -37,10 +37,9 @@ void nbx_pooling_of(const nbx_op_call *c, nbx_pooling *p);
 pool_window nbx_pooling_window(const nbx_pooling *p, int d, int64_t o);
 
 NBX_CPU_DECLARE(pooling_cpu);
-nbx_status max_unpool_cpu(nbx_op_call *c);
-nbx_status fractional_max_pool_cpu(nbx_op_call *c);
-nbx_status avg_pool2d_backward_cpu(nbx_op_call *c);
-nbx_status adaptive_avg_pool2d_backward_cpu(nbx_op_call *c);
-nbx_status max_pool2d_backward_cpu(nbx_op_call *c);
+// A list argument of `dims` numbers, or of one that stands for all; empty: `absent`. None is below `least`.
+nbx_status nbx_pool_list(nbx_op_call *c, int arg, int dims, const int64_t *absent, int64_t least, int64_t *list);
+// How often a window fits along a dim; with ceil_mode, the last one must start inside the input or the padding before it.
+int64_t nbx_pool_positions(int64_t in, int64_t kernel, int64_t padding, int64_t stride, int64_t dilation, bool ceil_mode);
 
 #endif

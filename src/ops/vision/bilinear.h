@@ -6,12 +6,6 @@
 
 #include "ops/matmul/plain_numbers.h"
 
-// x rounded to a dtype. A sum, product or quotient of two numbers of the dtype that was made in double comes out right.
-INLINE double in_dtype(double x, nbx_dtype d) {
-    if (d == NBX_FLOAT64) return x;
-    return d == NBX_FLOAT16 ? (double)nbx_from_f16(nbx_to_f16((float)x)) : (double)(float)x;
-}
-
 // Four neighbours and their weights; a place of -1 is outside and counts as 0.
 typedef struct bilinear {
     int64_t place[4];
