@@ -29,6 +29,10 @@ static int cholesky_one(const linalg_task *t, int64_t index, char *work) {
     char *factor = linalg_at(job, out_get(t->call, 0), 2, index);
     linalg_load(job, factor, arg_tensor(t->call, 0), index, false);
     t->lapack->potrf[job->type](&job->how[HOW_UPLO], &job->n, factor, &job->n, &info, 1);
+    if (info > 0) {  // what comes after the failing minor is left as it was only by the unblocked one
+        linalg_load(job, factor, arg_tensor(t->call, 0), index, false);
+        t->lapack->potf2[job->type](&job->how[HOW_UPLO], &job->n, factor, &job->n, &info, 1);
+    }
     linalg_clear_triangle(job, factor, job->n, job->n, job->how[HOW_UPLO] == 'U');
     return info;
 }

@@ -79,6 +79,7 @@ static int lstsq_one(const linalg_task *t, int64_t index, char *work) {
     const lstsq_places p = places_of(job);
     const size_t column = (size_t)job->m * (size_t)job->width, step = (size_t)longest(job) * (size_t)job->width;
     int info = 0, rank = 0;
+    if (r->rank) *(int64_t *)linalg_at(job, r->rank, 0, index) = 0;
     if (!r->x->numel) return 0;
     char *x = linalg_at(job, r->x, 2, index), *s = r->values && r->values->numel ? linalg_at(job, r->values, 1, index) : work;
     memset(x, 0, step * (size_t)job->k);
