@@ -19,6 +19,7 @@ extern "C" {
 #include "ops/pool/pooling.h"
 #include "ops/reduce/lines.h"
 #include "ops/reduce/reduce.h"
+#include "ops/sort/search.h"
 
 #define NBX_HOST_ABI 1
 

@@ -8,6 +8,7 @@
 #include "ops/compose.h"
 #include "ops/reduce/order_stat.h"
 #include "ops/reduce/reduce.h"
+#include "ops/sort/keys.h"
 
 static order_stat stat_of(const nbx_op_call *c) { return (order_stat)(uintptr_t)c->op->data; }
 
@@ -26,7 +27,8 @@ static nbx_status keep_job(nbx_op_call *c, order_job job, const nbx_tensor *x) {
     int64_t length = 1;
     for (int d = 0; d < x->rank; d++)
         if (job.mask >> d & 1) length *= x->shape[d];
-    c->scratch_bytes = (size_t)nbx_context_threads(c->ctx) * 2 * (size_t)length * sizeof(order_item) + 64;
+    if (c->device.type == NBX_CPU) c->scratch_bytes = (size_t)nbx_context_threads(c->ctx) * 2 * (size_t)length * sizeof(order_item) + 64;
+    else if (job.stat == ORDER_MODE || job.stat == ORDER_QUANTILE) c->scratch_bytes = nbx_device_sort_bytes(length ? x->numel / length : 0, length);
     return NBX_OK;
 }
 

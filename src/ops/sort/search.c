@@ -3,7 +3,7 @@
 #include "ops/shape/element.h"
 #include "ops/shape/geometry.h"
 #include "ops/shape/move.h"
-#include "ops/sort/keys.h"
+#include "ops/sort/search.h"
 
 // A number of the dtype that two operands have in common: integers stay integers.
 typedef struct number { bool integral; int64_t i; double x; } number;
@@ -19,20 +19,11 @@ static number load(nbx_dtype common, nbx_dtype own, const char *p) {
 }
 
 // ------------------------------------------------------------------------------------------------ searchsorted, bucketize
-typedef struct search {
-    const nbx_tensor *sequence, *values, *sorter, *out;
-    const nbx_value *scalar;      // instead of values
-    nbx_dtype common, scalar_dtype;
-    bool right;
-    int64_t length, rows, per_row;  // of the sequence; values of one row
-    nbx_row_walk walk, sorter_walk;
-} search;
-
 // How the overloads' arguments stand.
 typedef struct search_args { int sequence, value, int32, right, side, sorter; } search_args;
 static const search_args sorted_args = {0, 1, 2, 3, 4, 5}, bucket_args = {1, 0, 2, 3, -1, -1};
 
-static nbx_status plan_search(nbx_op_call *c, search *s) {
+nbx_status nbx_search_plan(nbx_op_call *c, nbx_search *s) {
     const search_args *a = c->op->data;
     nbx_promotion p;
     s->sequence = arg_tensor(c, a->sequence);
@@ -54,13 +45,16 @@ static nbx_status plan_search(nbx_op_call *c, search *s) {
     s->common = nbx_promotion_result(&p);
     if (s->values && s->values->dtype == s->sequence->dtype) s->common = (nbx_dtype)s->values->dtype;
     s->length = s->sequence->rank == 0 ? 1 : s->sequence->shape[s->sequence->rank - 1];
+    s->per_row = s->values && s->values->rank > 0 ? s->values->shape[s->values->rank - 1] : 1;
+    s->scalar_dtype = NBX_DTYPE_NONE;
+    if (s->scalar) s->scalar_dtype = s->scalar->kind == NBX_KIND_FLOAT || nbx_dtype_is_float(s->common) ? NBX_FLOAT64 : nbx_scalar_dtype(s->scalar);
     return NBX_OK;
 }
 
 static nbx_status search_infer(nbx_op_call *c) {
     const search_args *a = c->op->data;
-    search s = {0};
-    if (plan_search(c, &s) != NBX_OK) return c->ctx->status;
+    nbx_search s = {0};
+    if (nbx_search_plan(c, &s) != NBX_OK) return c->ctx->status;
     const nbx_tensor *sequence = s.sequence, *values = s.values;
     if (a->side < 0 && sequence->rank != 1)
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "boundaries must be a vector, not of %d dims", sequence->rank);
@@ -110,7 +104,7 @@ ELEMENT_INLINE int64_t find_int(nbx_dtype d, bool right, const char *row, int64_
 }
 
 // Any dtypes, and through the sorter; -1: the sorter points outside.
-static int64_t find_slow(const search *s, const char *row, const char *sorter, number value) {
+static int64_t find_slow(const nbx_search *s, const char *row, const char *sorter, number value) {
     int64_t low = 0, high = s->length;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
@@ -125,7 +119,7 @@ static int64_t find_slow(const search *s, const char *row, const char *sorter, n
     return low;
 }
 
-static int64_t find(const search *s, const char *row, const char *sorter, const char *value) {
+static int64_t find(const nbx_search *s, const char *row, const char *sorter, const char *value) {
     const nbx_dtype own = s->scalar ? s->scalar_dtype : (nbx_dtype)s->values->dtype;
     const int64_t step = s->walk.step;
     if (sorter == NULL && own == (nbx_dtype)s->sequence->dtype) {
@@ -142,7 +136,7 @@ static int64_t find(const search *s, const char *row, const char *sorter, const 
 
 static void search_values(void *arg, int64_t begin, int64_t end, int thread) {
     (void)thread;
-    const search *s = arg;
+    const nbx_search *s = arg;
     const nbx_tensor *v = s->values, *out = s->out;
     const int64_t width = v ? (int64_t)nbx_dtype_size((nbx_dtype)v->dtype) : 0, out_width = (int64_t)nbx_dtype_size((nbx_dtype)out->dtype);
     char element[16];
@@ -165,10 +159,8 @@ static void search_values(void *arg, int64_t begin, int64_t end, int thread) {
 }
 
 static nbx_status search_run(nbx_op_call *c) {
-    search s = {.out = out_get(c, 0)};
-    if (s.out->numel == 0 || plan_search(c, &s) != NBX_OK) return c->ctx->status;
-    s.scalar_dtype = s.scalar ? (nbx_dtype_is_float(s.common) && s.scalar->kind != NBX_KIND_FLOAT ? NBX_FLOAT64 : nbx_scalar_dtype(s.scalar)) : NBX_DTYPE_NONE;
-    if (s.scalar && s.scalar->kind == NBX_KIND_FLOAT) s.scalar_dtype = NBX_FLOAT64;
+    nbx_search s = {.out = out_get(c, 0)};
+    if (s.out->numel == 0 || nbx_search_plan(c, &s) != NBX_OK) return c->ctx->status;
     nbx_row_walk_of(s.sequence, s.sequence->rank - 1, &s.walk);
     if (s.sorter) {
         nbx_row_walk_of(s.sorter, s.sorter->rank - 1, &s.sorter_walk);
@@ -179,22 +171,12 @@ static nbx_status search_run(nbx_op_call *c) {
                     return nbx_call_fail(c, NBX_ERROR_INDEX, "sorter holds %lld, outside [0, %lld]", (long long)at, (long long)s.length - 1);
             }
     }
-    s.per_row = s.values && s.values->rank > 0 ? s.values->shape[s.values->rank - 1] : 1;
     nbx_parallel_for(c->pool, s.out->numel, 512, search_values, &s);
     return NBX_OK;
 }
 
 // ----------------------------------------------------------------------------------------------------------------- isin
-typedef struct membership {
-    const nbx_tensor *elements, *tests, *out;
-    const nbx_value *scalar;  // in the place of whichever tensor is NULL
-    nbx_dtype common, scalar_dtype;
-    bool invert;
-    uint64_t *keys;           // of the test elements, sorted
-    int64_t count;
-} membership;
-
-static nbx_status plan_isin(nbx_op_call *c, membership *m) {
+nbx_status nbx_membership_plan(nbx_op_call *c, nbx_membership *m) {
     nbx_promotion p;
     m->elements = arg_tensor(c, 0), m->tests = arg_tensor(c, 1);
     m->scalar = m->elements == NULL ? &c->args[0] : m->tests == NULL ? &c->args[1] : NULL;
@@ -213,9 +195,10 @@ static nbx_status plan_isin(nbx_op_call *c, membership *m) {
 }
 
 static nbx_status isin_infer(nbx_op_call *c) {
-    membership m = {0};
-    if (plan_isin(c, &m) != NBX_OK) return c->ctx->status;
-    c->scratch_bytes = (sizeof(uint64_t) + sizeof(nbx_place)) * (size_t)(m.tests ? m.tests->numel + 1 : 1);
+    nbx_membership m = {0};
+    if (nbx_membership_plan(c, &m) != NBX_OK) return c->ctx->status;
+    c->scratch_bytes = c->device.type != NBX_CPU ? nbx_device_sort_bytes(1, m.tests ? m.tests->numel : 1) + sizeof(uint64_t) * (size_t)(m.tests ? m.tests->numel : 1)
+                                                 : (sizeof(uint64_t) + sizeof(nbx_place)) * (size_t)(m.tests ? m.tests->numel + 1 : 1);
     return (m.elements ? out_new(c, 0, NBX_BOOL, m.elements->rank, m.elements->shape, NULL) : out_new(c, 0, NBX_BOOL, 0, NULL, NULL)) ? NBX_OK
                                                                                                                              : c->ctx->status;
 }
@@ -241,7 +224,7 @@ static const char *element_at(const nbx_tensor *t, int64_t i) {
 
 static void isin_values(void *arg, int64_t begin, int64_t end, int thread) {
     (void)thread;
-    const membership *m = arg;
+    const nbx_membership *m = arg;
     char scalar[16];
     if (m->elements == NULL) nbx_scalar_element(m->scalar, m->scalar_dtype, scalar);
     for (int64_t i = begin; i < end; i++) {
@@ -260,8 +243,8 @@ static void isin_values(void *arg, int64_t begin, int64_t end, int thread) {
 }
 
 static nbx_status isin(nbx_op_call *c) {
-    membership m = {.out = out_get(c, 0)};
-    if (m.out->numel == 0 || plan_isin(c, &m) != NBX_OK) return c->ctx->status;
+    nbx_membership m = {.out = out_get(c, 0)};
+    if (m.out->numel == 0 || nbx_membership_plan(c, &m) != NBX_OK) return c->ctx->status;
     const int64_t tests = m.tests ? m.tests->numel : 1;
     nbx_place *places = c->scratch;
     m.keys = (uint64_t *)(places + tests);

@@ -220,6 +220,7 @@ static bool is_wide(nbx_dtype dtype, int64_t length) { return nbx_dtype_size(dty
 
 static size_t scratch_for(const nbx_op_call *c, const nbx_tensor *self, int d) {
     const int64_t length = self->rank == 0 ? 1 : self->shape[d], rows = length > 0 ? self->numel / length : 0;
+    if (c->device.type != NBX_CPU) return nbx_device_sort_bytes(rows, length);
     const size_t size = is_wide((nbx_dtype)self->dtype, length) ? 16 : 8;
     return (size_t)threads_for(c, rows, length) * 2 * size * (size_t)length + sizeof(uint64_t) * 256 * MAX_PARTS;
 }
