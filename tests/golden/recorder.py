@@ -272,6 +272,12 @@ class Encoder:
         return arg | {"shape": list(value.shape), "stride": list(value.stride()), "offset": value.storage_offset() - low}
 
 
+def zeros_as(tensor):
+    """Zeros with the very strides of a tensor, also where its elements share memory."""
+    low, high = bounds(tensor)
+    return torch.zeros(high - low, dtype=tensor.dtype).as_strided(tensor.shape, tensor.stride())
+
+
 def flat_storage(tensor, low, high):
     return tensor.as_strided((high - low,), (1,), low)
 
@@ -368,7 +374,7 @@ def record(writer, name, args=(), kwargs=None, *, label=None, note=None, exact=N
     check = check or check_of(base, name, schema, given, (run_args, run_kwargs), flat, case, mutated)
     flat = [r if i < WORKSPACE.get(base, len(flat)) else ANY for i, r in enumerate(flat)]
     if check == "shape" and not ranges:         # the contents are open: no garbage into the file
-        flat = [torch.zeros_like(r) if isinstance(r, torch.Tensor) else r for r in flat]
+        flat = [zeros_as(r) if isinstance(r, torch.Tensor) else r for r in flat]
         mutated = {}
     case["out"] = [{"any": True} if r is ANY else encoder.result(r, strided) for r in flat]
     if mutated:

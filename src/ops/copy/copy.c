@@ -164,16 +164,18 @@ static nbx_status fill_with(nbx_op_call *c, nbx_dtype dtype, const void *element
     return NBX_OK;
 }
 
-static nbx_status infer_fill(nbx_op_call *c) {
+static nbx_status infer_zero(nbx_op_call *c) {
     const nbx_tensor *self = arg_tensor(c, 0);
-    if (c->arg_count > 1 && arg_tensor(c, 1) && arg_tensor(c, 1)->rank != 0)
-        return nbx_call_fail(c, NBX_ERROR_SHAPE, "the value must be a 0-dim tensor, not one of %d dims", arg_tensor(c, 1)->rank);
-    if (c->arg_count > 1 && !arg_tensor(c, 1)) {
-        const nbx_status status = ew_check_number(c, (nbx_dtype)self->dtype, &c->args[1]);
-        if (status != NBX_OK) return status;
-    }
     if (!out_like(c, 0, (nbx_dtype)self->dtype, self)) return c->ctx->status;
     return keep_plan(c, self->rank);
+}
+
+static nbx_status infer_fill(nbx_op_call *c) {
+    const nbx_tensor *value = arg_tensor(c, 1);
+    if (value && value->rank != 0)
+        return nbx_call_fail(c, NBX_ERROR_SHAPE, "the value must be a 0-dim tensor, not one of %d dims", value->rank);
+    const nbx_status status = value ? NBX_OK : ew_check_number(c, (nbx_dtype)arg_tensor(c, 0)->dtype, &c->args[1]);
+    return status == NBX_OK ? infer_zero(c) : status;
 }
 
 static nbx_status run_fill(nbx_op_call *c) {
@@ -199,6 +201,6 @@ const nbx_op nbx_ops_copy[] = {
     COPY_OP("aten::_to_copy", infer_to_copy, run_from_self, NBX_OP_ANY_DEVICE | NBX_OP_ANY_OUT),
     COPY_OP("aten::fill.Scalar", infer_fill, run_fill, 0),
     COPY_OP("aten::fill.Tensor", infer_fill, run_fill, NBX_OP_ANY_DEVICE),
-    COPY_OP("aten::zero", infer_fill, run_zero, 0),
+    COPY_OP("aten::zero", infer_zero, run_zero, 0),
     NBX_OPS_END,
 };

@@ -67,14 +67,17 @@ static nbx_status infer_full(nbx_op_call *c) {
     return status == NBX_OK ? describe(c, 0, dtype, NULL) : status;
 }
 
+// The memory_format argument: four after dtype, in whose place it stands in out= forms.
+static const nbx_value *format_arg(const nbx_op_call *c, int dtype_arg) { return &c->args[create_target(c) ? dtype_arg : dtype_arg + 4]; }
+
 // empty.memory_format(size, *, dtype, layout, device, pin_memory, memory_format)
 static nbx_status infer_empty(nbx_op_call *c) {
     int rank;
     int64_t stride[NBX_MAX_RANK];
     const int64_t *shape = arg_ints(c, 0, &rank);
     const nbx_dtype dtype = create_dtype(c, 1, NBX_FLOAT32);
-    if (c->args[5].kind != NBX_KIND_MEMORY_FORMAT) return describe(c, 0, dtype, NULL);
-    const nbx_memory_format format = c->args[5].as.memory_format;
+    if (format_arg(c, 1)->kind != NBX_KIND_MEMORY_FORMAT) return describe(c, 0, dtype, NULL);
+    const nbx_memory_format format = format_arg(c, 1)->as.memory_format;
     const nbx_status status = check_sizes(c, rank, shape);
     if (status != NBX_OK) return status;
     if (format == NBX_PRESERVE_FORMAT) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "there is no tensor whose memory format to preserve");
@@ -119,7 +122,7 @@ static nbx_status infer_empty_permuted(nbx_op_call *c) {
 static nbx_status describe_like(nbx_op_call *c, int dtype_arg) {
     const nbx_tensor *self = arg_tensor(c, 0);
     const nbx_dtype dtype = create_dtype(c, dtype_arg, (nbx_dtype)self->dtype);
-    const nbx_value *format = &c->args[dtype_arg + 4];
+    const nbx_value *format = format_arg(c, dtype_arg);
     int64_t stride[NBX_MAX_RANK];
     if (dtype_arg == 2) {
         const nbx_status status = ew_check_number(c, dtype, &c->args[1]);

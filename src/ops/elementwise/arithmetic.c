@@ -51,7 +51,7 @@ static nbx_status floor_mode(nbx_op_call *c, ew_types *types, ew_params *p) {
 }
 
 #define ANY (EW_NUMBERS | EW_COMPLEXES)
-#define ADD EW_BINARY, .accepts = ANY | EW_BOOLS, .setup = alpha_2, .flags = EW_EXACT_NUMBERS
+#define ADD EW_BINARY, .accepts = ANY | EW_BOOLS, .setup = alpha_2
 #define SUB EW_BINARY, .accepts = ANY, .setup = alpha_2, .flags = EW_NO_BOOL_INPUT
 #define RSUB .inputs = 2, .arg = {1, 0}, .accepts = ANY, .setup = alpha_2, .flags = EW_NO_BOOL_INPUT
 #define MUL EW_BINARY, .accepts = ANY | EW_BOOLS | EW_UINTS | EW_FLOAT8S, .flags = EW_EXACT_NUMBERS

@@ -176,11 +176,11 @@ static bool dense_blocks(const nbx_iter *it, int k, int64_t size) {
     return it->block[1] == 1 || d[1].stride[k] == d[0].size * size;
 }
 
-static void plan_number(ew_plan *p, const ew_row *row, int k, nbx_dtype compute, const nbx_value *v) {
+static void plan_number(ew_plan *p, int k, nbx_dtype compute, const nbx_value *v) {
     const nbx_dtype tile = (nbx_dtype)p->tile[k];
     const int slot = k - p->outs;
     p->number[k] = (int8_t)slot;
-    if ((row->flags & EW_EXACT_NUMBERS) || compute == p->run_dtype || tile != p->run_dtype) {
+    if ((p->exact && slot > 0) || compute == p->run_dtype || tile != p->run_dtype) {
         ew_store_number(tile, p->value[slot], v);
     } else {
         double rounded[2];
@@ -208,7 +208,7 @@ nbx_status ew_plan_make(nbx_op_call *c, const ew_row *row, const ew_loops *loops
         p->tile[k] = (uint8_t)of_kind(is_out ? row->out[k] : row->in[k - p->outs], p->run_dtype);
         p->number[k] = -1;
         tensors[k] = is_out ? out_get(c, k) : v->kind == NBX_KIND_TENSOR ? v->as.tensor : NULL;
-        if (!tensors[k]) plan_number(p, row, k, types.compute, v);
+        if (!tensors[k]) plan_number(p, k, types.compute, v);
         p->dtype[k] = tensors[k] ? tensors[k]->dtype : p->tile[k];
         const size_t a = nbx_dtype_size((nbx_dtype)p->dtype[k]), b = nbx_dtype_size((nbx_dtype)p->tile[k]);
         if (a > widest) widest = a;

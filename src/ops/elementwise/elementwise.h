@@ -54,7 +54,7 @@ typedef struct ew_row {
 } ew_row;
 
 enum {
-    EW_EXACT_NUMBERS = 1,  // numbers beside float16 and bfloat16 are not rounded to them first (add, mul, ...)
+    EW_EXACT_NUMBERS = 1,  // numbers beside float16 or bfloat16 are not rounded to them first, unless they are the first operand (mul, div)
     EW_NO_BOOL_INPUT = 2,  // refuses bool inputs even where they are promoted away (sub)
     EW_HEAVY = 4,          // a loop of more than 5 ns an element: smaller pieces are worth a thread
     EW_PLAIN_OUT = 8,      // results are contiguous whatever the inputs are
@@ -121,7 +121,7 @@ nbx_status ew_plan_make(nbx_op_call *c, const ew_row *row, const ew_loops *loops
 nbx_status ew_fail_fault(nbx_op_call *c, int fault);
 // Is an operand to be rounded to the dtype of computing before it goes into a wider tile?
 static inline bool ew_rounds_first(const ew_plan *p, int k) {
-    return !p->exact && p->compute != p->run_dtype && p->dtype[k] != (uint8_t)p->compute && p->tile[k] == (uint8_t)p->run_dtype;
+    return !(p->exact && k > p->outs) && p->compute != p->run_dtype && p->dtype[k] != (uint8_t)p->compute && p->tile[k] == (uint8_t)p->run_dtype;
 }
 
 // Stores a number as one element of any dtype (as ATen's Scalar.to, without its check).
