@@ -21,6 +21,7 @@ import sys
 from pathlib import Path
 
 import torch
+import torchgen
 import torch.ao.quantization.fx._decomposed  # noqa: F401  registers quantized_decomposed.*
 import torchvision  # noqa: F401               registers torchvision.*
 
@@ -69,6 +70,13 @@ def text_name(text):
     return text.partition("(")[0]
 
 
+def generated_forms():
+    """Overloads that PyTorch derives by itself (autogen): their out arguments must have the dtype of the result."""
+    text = (Path(torchgen.__file__).parent / "packaged/ATen/native/native_functions.yaml").read_text()
+    return {"aten::" + name for line in re.findall(r"^  autogen: (.*)$", text, re.M) for name in re.split(r",\s*", line.strip())}
+
+
+GENERATED = generated_forms()
 SCHEMAS = {full_name(s): s for s in torch._C._jit_get_all_schemas()}
 BY_BASE = {}
 for _schema in SCHEMAS.values():
@@ -194,6 +202,8 @@ def tags_of(schema, tags):
         pass
     if any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns) and "MAYBE_VIEW" not in tags:
         tags.add("VIEW")
+    if full_name(schema) in GENERATED:
+        tags.add("GENERATED")
     if any(a.name == "generator" for a in schema.arguments):
         tags.add("RANDOM")
     if tags & {"MAYBE_VIEW", "INPLACE_VIEW"}:

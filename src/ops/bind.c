@@ -1,5 +1,5 @@
-// Binding arguments by ATen's rules: a number stands for a Tensor (wrapped) or for a list of fixed length, an int for a
-// float, a 0-dim tensor for nothing (ATen refuses that, too).
+// Binding arguments by ATen's rules: a number stands for a Tensor (wrapped, and of some operators only) or for a list of fixed
+// length, an int for a float, a 0-dim tensor for nothing (ATen refuses that, too).
 #include "ops/bind.h"
 
 #include <math.h>
@@ -37,6 +37,18 @@ static nbx_status bind_int(nbx_op_call *c, const nbx_param *p, nbx_value *v) {
     return NBX_OK;
 }
 
+// ATen takes a number for a Tensor where its schema once had a Scalar only; everywhere else that is a mistake.
+static bool takes_numbers(const nbx_schema *s) {
+    static const char *const names[] = {"add", "sub", "mul", "div", "divide", "multiply", "subtract", "true_divide", "floor_divide"};
+    if (strncmp(s->name, "aten::", 6) != 0) return true;
+    const char *base = s->name + 6;
+    size_t length = strcspn(base, ".");
+    if (length && base[length - 1] == '_') length--;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == length && strncmp(names[i], base, length) == 0) return true;
+    return false;
+}
+
 static nbx_status bind_one(nbx_op_call *c, const nbx_param *p, nbx_value *v) {
     double real;
     int64_t integer;
@@ -49,7 +61,7 @@ static nbx_status bind_one(nbx_op_call *c, const nbx_param *p, nbx_value *v) {
             *v = nbx_of_none();
             return p->optional ? NBX_OK : mismatch(c, p, v, "Tensor");
         }
-        if (!nbx_is_scalar_kind(v->kind)) return mismatch(c, p, v, "Tensor");
+        if (!nbx_is_scalar_kind(v->kind) || !takes_numbers(c->schema)) return mismatch(c, p, v, "Tensor");
         *v = nbx_of_tensor(nbx_wrap_number(c->ctx, (nbx_device){NBX_CPU, 0}, v));
         return v->as.tensor ? NBX_OK : c->ctx->status;
     case NBX_TYPE_INT: return bind_int(c, p, v);

@@ -124,15 +124,17 @@ typedef struct targets {
     nbx_tensor *tensors[MAX_OUT];
 } targets;
 
-static nbx_status check_target(nbx_op_call *c, nbx_form form, const nbx_tensor *result, const nbx_tensor *target) {
+static nbx_status check_target(nbx_op_call *c, const nbx_operator *op, const nbx_tensor *result, const nbx_tensor *target) {
     char want[NBX_SHAPE_TEXT], found[NBX_SHAPE_TEXT];
     if (!(c->op->flags & NBX_OP_ANY_OUT) && !nbx_can_cast((nbx_dtype)result->dtype, (nbx_dtype)target->dtype))
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "result type %s can't be cast to the output type %s",
                              nbx_dtype_name((nbx_dtype)result->dtype), nbx_dtype_name((nbx_dtype)target->dtype));
-    if (form == NBX_FORM_OUT && result->dtype != target->dtype && (c->op->flags & (NBX_OP_STRIDED_SAME | NBX_OP_EXACT_OUT | NBX_OP_EXACT_DTYPE)))
+    const bool exact = (c->op->flags & (NBX_OP_STRIDED_SAME | NBX_OP_EXACT_OUT | NBX_OP_EXACT_DTYPE)) ||
+                       ((op->tags & NBX_TAG_GENERATED) && !(c->op->flags & NBX_OP_ANY_OUT));
+    if (op->form == NBX_FORM_OUT && result->dtype != target->dtype && exact)
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "expected an output of type %s, not %s", nbx_dtype_name((nbx_dtype)result->dtype),
                              nbx_dtype_name((nbx_dtype)target->dtype));
-    if (form == NBX_FORM_IN_PLACE && !nbx_same_shape(result, target))
+    if (op->form == NBX_FORM_IN_PLACE && !nbx_same_shape(result, target))
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "output of shape %s doesn't match the broadcast shape %s",
                              nbx_shape_text(target->rank, target->shape, found, sizeof found),
                              nbx_shape_text(result->rank, result->shape, want, sizeof want));
@@ -223,14 +225,35 @@ static nbx_status check_overlap(nbx_op_call *c, const nbx_tensor *target) {
     return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "some elements of an input and of the output share memory: clone the input first");
 }
 
+static bool spans_densely(const nbx_tensor *t) {
+    return t->numel > 0 && nbx_extent_bytes((nbx_dtype)t->dtype, t->rank, t->shape, t->stride, 0) == (int64_t)nbx_tensor_nbytes(t);
+}
+
+// ATen's rule for elementwise work: an input and the target are two stretches of memory, or one and the same.
+static bool overlaps_in_part(const nbx_tensor *a, const nbx_tensor *b) {
+    if (!a || nbx_is_none(a) || a->storage != b->storage || !spans_densely(a) || !spans_densely(b)) return false;
+    const char *from_a = nbx_data(a), *from_b = nbx_data(b);
+    return from_a < from_b + nbx_tensor_nbytes(b) && from_b < from_a + nbx_tensor_nbytes(a) && !same_layout(a, b);
+}
+
+static nbx_status check_parts(nbx_op_call *c, const nbx_tensor *target) {
+    if (!(c->op->flags & NBX_OP_STRIDED_OUT)) return NBX_OK;
+    for (int i = 0; i < c->arg_count; i++)
+        if (c->args[i].kind == NBX_KIND_TENSOR && overlaps_in_part(c->args[i].as.tensor, target))
+            return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "some elements of an input and of the output share memory: clone the input first");
+    return NBX_OK;
+}
+
 // Before the kernel: checks every target, and lets it stand for the result where the kernel may write it.
-static nbx_status aim(nbx_op_call *c, nbx_form form, const targets *t) {
+static nbx_status aim(nbx_op_call *c, const nbx_operator *op, const targets *t) {
+    const nbx_form form = op->form;
     for (int k = 0; k < t->count; k++) {
         nbx_tensor *result = result_at(c, k), *target = t->tensors[k];
         if (!result || !target) continue;
         if (form == NBX_FORM_IN_PLACE && result->storage && result->storage == target->storage && !same_layout(result, target))
             continue;  // a view: land() changes the descriptor
-        nbx_status status = check_target(c, form, result, target);
+        nbx_status status = check_target(c, op, result, target);
+        if (status == NBX_OK) status = check_parts(c, target);
         if (status == NBX_OK && form == NBX_FORM_OUT) status = check_overlap(c, target);
         if (status == NBX_OK && form == NBX_FORM_OUT) status = resize_target(c, result, target);
         if (status != NBX_OK) return status;
@@ -344,7 +367,7 @@ static nbx_status run_row(nbx_op_call *c, const nbx_operator *op, const targets 
     if (on_host) return run_on_host(c, op);
     if (row->composite) {
         status = (device_code ? device_code : row->composite)(c);
-        if (status == NBX_OK) status = aim(c, op->form, t);
+        if (status == NBX_OK) status = aim(c, op, t);
         return status == NBX_OK ? land(c, op->form, t) : status;
     }
     const bool is_view = !row->cpu[0];
@@ -352,7 +375,7 @@ static nbx_status run_row(nbx_op_call *c, const nbx_operator *op, const targets 
     if (!is_view && !kernel) return missing_kernel(c);
     status = unite_devices(c);
     if (status == NBX_OK) status = row->infer(c);
-    if (status == NBX_OK) status = aim(c, op->form, t);
+    if (status == NBX_OK) status = aim(c, op, t);
     if (status == NBX_OK) status = give_storages(c);
     if (status == NBX_OK && kernel) status = run_kernel(c, kernel);
     return status == NBX_OK ? land(c, op->form, t) : status;
