@@ -4,9 +4,9 @@
 
 #include "core/memory.h"
 #include "ops/record.h"
+#include "ops/symbolic/symbolic.h"
 #include "program/autocast.h"
 #include "program/higher.h"
-#include "program/symbolic.h"
 
 enum { DEEPEST_CALL = 200 };
 

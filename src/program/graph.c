@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ops/symbolic/symbolic.h"
 #include "program/autocast.h"
 #include "program/higher.h"
-#include "program/symbolic.h"
 
 enum { DEEPEST_GRAPH = 64, LONGEST_LINE = 512 };
 

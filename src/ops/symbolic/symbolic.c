@@ -1,5 +1,5 @@
 // Python's arithmetic on integers, floats and truth values. Integers that leave 64 bits are an error, not a wrap.
-#include "program/symbolic.h"
+#include "ops/symbolic/symbolic.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // Nodes that compute on the host: arithmetic of symbolic numbers (_operator.*, math.*, torch.sym_*), sizes of tensors, and the
 // checks that export leaves in a program.
-#ifndef NBX_PROGRAM_SYMBOLIC_H
-#define NBX_PROGRAM_SYMBOLIC_H
+#ifndef NBX_OPS_SYMBOLIC_SYMBOLIC_H
+#define NBX_OPS_SYMBOLIC_SYMBOLIC_H
 
 #include "core/context.h"
 
