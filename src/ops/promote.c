@@ -25,10 +25,7 @@ static nbx_dtype combine(nbx_dtype high, nbx_dtype low) {
     if (high == NBX_DTYPE_NONE) return low;
     if (low == NBX_DTYPE_NONE) return high;
     if (nbx_dtype_category(high) >= nbx_dtype_category(low)) return high;
-    if (nbx_dtype_is_complex(low)) {  // a complex number beside real tensors takes their precision
-        if (high == NBX_FLOAT64) return NBX_COMPLEX128;
-        return low;
-    }
+    if (nbx_dtype_is_complex(low) && nbx_dtype_is_float(high)) return nbx_dtype_to_complex(high);  // the precision of the tensors
     return nbx_promote(high, low);
 }
 

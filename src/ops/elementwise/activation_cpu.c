@@ -89,9 +89,12 @@ static inline double d_gelu(double x) { return x * 0.5 * (1 + erf(x * 0.70710678
 static inline double d_gelu_tanh(double x) {
     return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
 }
+// ATen's float32 and bfloat16 give NaN at infinity, its float16 and float64 do not.
+static inline vf32 f_gelu(vf32 x) { return v_select(v_eq(x, v_set1(INFINITY)), v_set1(NAN), v_gelu(x)); }
 static void gelu_f32(const ew_run *r) {
     if (r->params->i[0]) ew_map1(r, v_gelu_tanh);
-    else ew_map1(r, v_gelu);
+    else if (r->compute == NBX_FLOAT16) ew_map1(r, v_gelu);
+    else ew_map1(r, f_gelu);
 }
 static void gelu_f64(const ew_run *r) {
     if (r->params->i[0]) ew_apply1_f64(r, d_gelu_tanh);

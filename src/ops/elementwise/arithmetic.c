@@ -50,6 +50,17 @@ static nbx_status floor_mode(nbx_op_call *c, ew_types *types, ew_params *p) {
     return NBX_OK;
 }
 
+// prims::div(self, other): integers are cut toward 0. Tensors of one dtype and shape, or a number or 0-dim tensor beside one.
+static nbx_status prim_division(nbx_op_call *c, ew_types *types, ew_params *p) {
+    const nbx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
+    if (!a->wrapped && !b->wrapped && a->dtype != b->dtype)
+        return nbx_call_fail(c, NBX_ERROR_DTYPE, "takes tensors of one dtype, not %s and %s", nbx_dtype_name((nbx_dtype)a->dtype), nbx_dtype_name((nbx_dtype)b->dtype));
+    if (a->rank && b->rank && !nbx_same_shape(a, b)) return nbx_call_fail(c, NBX_ERROR_SHAPE, "takes tensors of one shape");
+    if (types->compute == NBX_BOOL) types->compute = types->out[0] = NBX_FLOAT32;
+    p->i[0] = nbx_dtype_is_integral(types->compute, true);
+    return NBX_OK;
+}
+
 #define ANY (EW_NUMBERS | EW_COMPLEXES)
 #define ADD EW_BINARY, .accepts = ANY | EW_BOOLS, .setup = alpha_2
 #define SUB EW_BINARY, .accepts = ANY, .setup = alpha_2, .flags = EW_NO_BOOL_INPUT
@@ -77,6 +88,7 @@ const nbx_op nbx_ops_arithmetic[] = {
     EW_OP("true_divide.Tensor", ew_div, DIV),
     EW_OP("div.Tensor_mode", ew_div_mode, DIV_MODE),
     EW_OP("div.Scalar_mode", ew_div_mode, DIV_MODE),
+    EW_OP_NAMED("prims::div", ew_div_mode, EW_BINARY, .accepts = ANY, .setup = prim_division, .flags = EW_EXACT_NUMBERS),
     EW_OP("floor_divide", ew_div_mode, FLOOR),
     EW_OP("floor_divide.Scalar", ew_div_mode, FLOOR),
     EW_OP("remainder.Tensor", ew_remainder, REST),

@@ -20,14 +20,15 @@ static inline double d_add_scaled(double x, double y, ew_k64 k) { return x + k.a
 static inline double d_sub_scaled(double x, double y, ew_k64 k) { return x - k.a * y; }
 static inline uint8_t b_or(uint8_t x, uint8_t y) { return x | y; }
 static inline uint8_t b_and(uint8_t x, uint8_t y) { return x & y; }
+// Complex sums take the product with alpha even where that is 1, as ATen does: an infinite part makes the other one NaN.
 static inline ew_c64 c64_add_scaled(ew_c64 x, ew_c64 y, ew_k64 k) {
     return complex_addf(x, complex_mulf(complex_makef((float)k.a, (float)k.b), y));
 }
 static inline ew_c64 c64_sub_scaled(ew_c64 x, ew_c64 y, ew_k64 k) {
-    return complex_subf(x, complex_mulf(complex_makef((float)k.a, (float)k.b), y));
+    return complex_addf(x, complex_mulf(complex_makef(-(float)k.a, -(float)k.b), y));
 }
 static inline ew_c128 c128_add_scaled(ew_c128 x, ew_c128 y, ew_k64 k) { return complex_add(x, complex_mul(complex_make(k.a, k.b), y)); }
-static inline ew_c128 c128_sub_scaled(ew_c128 x, ew_c128 y, ew_k64 k) { return complex_sub(x, complex_mul(complex_make(k.a, k.b), y)); }
+static inline ew_c128 c128_sub_scaled(ew_c128 x, ew_c128 y, ew_k64 k) { return complex_add(x, complex_mul(complex_make(-k.a, -k.b), y)); }
 
 // float16 and bfloat16: alpha and the product are rounded, too.
 EW_INLINE void scaled_halves(const ew_run *r, double alpha, nbx_dtype compute) {
@@ -64,22 +65,10 @@ static void sub_f64(const ew_run *r) {
     if (unscaled(r)) ew_apply2_f64(r, d_sub);
     else ew_apply2k_f64(r, d_sub_scaled);
 }
-static void add_c64(const ew_run *r) {
-    if (unscaled(r)) ew_apply2_c64(r, complex_addf);
-    else ew_apply2k_c64(r, c64_add_scaled);
-}
-static void sub_c64(const ew_run *r) {
-    if (unscaled(r)) ew_apply2_c64(r, complex_subf);
-    else ew_apply2k_c64(r, c64_sub_scaled);
-}
-static void add_c128(const ew_run *r) {
-    if (unscaled(r)) ew_apply2_c128(r, complex_add);
-    else ew_apply2k_c128(r, c128_add_scaled);
-}
-static void sub_c128(const ew_run *r) {
-    if (unscaled(r)) ew_apply2_c128(r, complex_sub);
-    else ew_apply2k_c128(r, c128_sub_scaled);
-}
+EW_LOOP(add_c64, ew_apply2k_c64, c64_add_scaled)
+EW_LOOP(sub_c64, ew_apply2k_c64, c64_sub_scaled)
+EW_LOOP(add_c128, ew_apply2k_c128, c128_add_scaled)
+EW_LOOP(sub_c128, ew_apply2k_c128, c128_sub_scaled)
 // x + alpha y in the memory's own width: products and sums modulo 2^n.
 static void scaled_ints(const ew_run *r, int64_t alpha) {
     const int64_t n = r->count;

@@ -173,7 +173,7 @@ static bool same_memory_form(nbx_dtype a, nbx_dtype b) {
 static bool dense_blocks(const nbx_iter *it, int k, int64_t size) {
     const nbx_iter_dim *d = it->dim;
     if (d[0].size != 1 && d[0].stride[k] != size) return false;
-    return it->block[1] == 1 || d[1].stride[k] == d[0].size * size;
+    return it->block[1] == 1 || (it->block[0] >= d[0].size && d[1].stride[k] == d[0].size * size);
 }
 
 static void plan_number(ew_plan *p, int k, nbx_dtype compute, const nbx_value *v) {
@@ -210,6 +210,7 @@ nbx_status ew_plan_make(nbx_op_call *c, const ew_row *row, const ew_loops *loops
         tensors[k] = is_out ? out_get(c, k) : v->kind == NBX_KIND_TENSOR ? v->as.tensor : NULL;
         if (!tensors[k]) plan_number(p, k, types.compute, v);
         p->dtype[k] = tensors[k] ? tensors[k]->dtype : p->tile[k];
+        if (is_out) p->by[k] = p->dtype[k] == (uint8_t)types.out[k] ? p->tile[k] : (uint8_t)types.out[k];
         const size_t a = nbx_dtype_size((nbx_dtype)p->dtype[k]), b = nbx_dtype_size((nbx_dtype)p->tile[k]);
         if (a > widest) widest = a;
         if (b > widest) widest = b;
@@ -221,7 +222,7 @@ nbx_status ew_plan_make(nbx_op_call *c, const ew_row *row, const ew_loops *loops
     p->flat = p->iter.dim[1].size == 1 && p->iter.rank == 2;
     for (int k = 0; k < p->operands; k++) {
         const nbx_dtype dtype = (nbx_dtype)p->dtype[k];
-        p->direct[k] = same_memory_form(dtype, (nbx_dtype)p->tile[k]) &&
+        p->direct[k] = same_memory_form(dtype, (nbx_dtype)p->tile[k]) && (k >= p->outs || p->by[k] == p->tile[k]) &&
                        (p->iter.numel == 1 || (p->number[k] < 0 && dense_blocks(&p->iter, k, (int64_t)nbx_dtype_size(dtype))));
         p->flat = p->flat && p->direct[k];
     }

@@ -72,6 +72,9 @@ enum {
 #define EW_FLOAT8S (EW_BIT(NBX_FLOAT8_E4M3FN) | EW_BIT(NBX_FLOAT8_E5M2))
 #define EW_NUMBERS (EW_INTS | EW_FLOATS)  // what most operators take, plus bool or complex
 
+// Is a number (or 0-dim tensor) of this input kept as it is beside float16 and bfloat16?
+static inline bool ew_is_exact(const ew_row *row, int slot) { return (row->flags & EW_EXACT_NUMBERS) && slot > 0; }
+
 // The dtypes of a call, checked; and the numbers of its other arguments.
 nbx_status ew_resolve(nbx_op_call *c, const ew_row *row, ew_types *types, ew_params *params);
 // infer of every row: broadcast shape, TensorIterator's strides.
@@ -108,6 +111,7 @@ typedef struct ew_plan {
     uint8_t dtype[EW_OPERANDS], tile[EW_OPERANDS];
     bool direct[EW_OPERANDS];    // the loop works in the operand's own memory
     int8_t number[EW_OPERANDS];  // >= 0: a number, in value[]
+    uint8_t by[EW_OUTPUTS];      // dtype a result passes through on its way into an out= argument: the tile's, or a narrower one
     nbx_dtype run_dtype, compute;
     ew_loop loop;
     ew_params params;
@@ -136,6 +140,11 @@ nbx_status ew_check_number(nbx_op_call *c, nbx_dtype dtype, const nbx_value *num
         .data = &(const ew_row){__VA_ARGS__},                                                                          \
     }
 #define EW_OP(NAME, KERNEL, ...) EW_OP_NAMED("aten::" NAME, KERNEL, __VA_ARGS__)
+#define EW_OP_EXACT(NAME, KERNEL, ...)  /* an out= of another dtype is refused */                                      \
+    {                                                                                                                  \
+        .name = "aten::" NAME, .infer = ew_infer, .cpu = NBX_CPU_KERNEL(KERNEL), .flags = NBX_OP_STRIDED_OUT | NBX_OP_EXACT_DTYPE, \
+        .data = &(const ew_row){__VA_ARGS__},                                                                          \
+    }
 #define EW_UNARY .inputs = 1, .arg = {0}
 #define EW_BINARY .inputs = 2, .arg = {0, 1}
 #define EW_TERNARY .inputs = 3, .arg = {0, 1, 2}

@@ -40,6 +40,15 @@ static void load(worker *w, int k, const char *from, int64_t n0, int64_t n1) {
     w->loaded1[k] = n1;
 }
 
+static void store(worker *w, int k, char *to, int64_t n0, int64_t n1) {
+    const ew_plan *p = w->plan;
+    double rounded[NBX_TILE_BYTES / sizeof(double)];
+    const nbx_dtype tile = (nbx_dtype)p->tile[k], by = (nbx_dtype)p->by[k];
+    if (by != tile) NBX_KERNEL(nbx_convert)(by, rounded, tile, w->tile[k], n0 * n1);
+    NBX_KERNEL(nbx_store_block)((nbx_dtype)p->dtype[k], to, by, by != tile ? (void *)rounded : w->tile[k], n0, n1,
+                                p->iter.dim[0].stride[k], p->iter.dim[1].stride[k]);
+}
+
 static void run_block(void *arg, char *const *pointers, int64_t n0, int64_t n1) {
     worker *w = arg;
     const ew_plan *p = w->plan;
@@ -50,11 +59,8 @@ static void run_block(void *arg, char *const *pointers, int64_t n0, int64_t n1) 
     }
     for (int k = 0; k < p->outs; k++) w->run.out[k] = p->direct[k] ? pointers[k] : w->tile[k];
     p->loop(&w->run);
-    for (int k = 0; k < p->outs; k++) {
-        if (p->direct[k]) continue;
-        NBX_KERNEL(nbx_store_block)((nbx_dtype)p->dtype[k], pointers[k], (nbx_dtype)p->tile[k], w->tile[k], n0, n1,
-                                    p->iter.dim[0].stride[k], p->iter.dim[1].stride[k]);
-    }
+    for (int k = 0; k < p->outs; k++)
+        if (!p->direct[k]) store(w, k, pointers[k], n0, n1);
 }
 
 static void start_run(ew_run *run, job *j) {

@@ -80,7 +80,7 @@ static nbx_dtype of_kind(uint8_t kind, nbx_dtype compute) {
 static void plan_number(ewc_plan *p, const ew_row *row, int slot, nbx_dtype compute, const nbx_value *v) {
     nbx_dtype dtype = of_kind(row->in[slot], compute);
     const bool half = dtype == NBX_FLOAT16 || dtype == NBX_BFLOAT16;
-    if (half && (row->flags & EW_EXACT_NUMBERS)) dtype = NBX_FLOAT32;
+    if (half && ew_is_exact(row, slot)) dtype = NBX_FLOAT32;
     ew_store_number(dtype, p->value[slot], v);
     p->value_dtype[slot] = (uint8_t)dtype;
 }
@@ -122,7 +122,7 @@ nbx_status ewc_plan_make(nbx_op_call *c, int code, ewc_plan *p, bool *empty) {
     for (int k = outs; k < operands; k++) {
         p->truth[k] = tensors[k] && types.compute == NBX_BOOL && !nbx_dtype_is_integral((nbx_dtype)tensors[k]->dtype, true);
         if (numbers[k]) plan_number(p, row, k - outs, types.compute, numbers[k]);
-        else p->round_first[k] = half && !(row->flags & EW_EXACT_NUMBERS) && p->dtype[k] != types.compute && row->in[k - outs] == EW_SAME;
+        else p->round_first[k] = half && !ew_is_exact(row, k - outs) && p->dtype[k] != types.compute && row->in[k - outs] == EW_SAME;
     }
     return NBX_OK;
 }

@@ -35,13 +35,33 @@ ONE(k1, special_k1)
 ONE(k0e, special_k0e)
 ONE(k1e, special_k1e)
 ONE(spherical_j0, special_spherical_j0)
-ONE(airy, special_airy)
+
+// Where the phase is beyond float, ATen's float32 gives NaN.
+static void airy_f64(const ew_run *r) {
+    const double *x = r->in[0];
+    double *y = r->out[0];
+    for (int64_t i = 0; i < r->count; i++)
+        y[i] = r->compute != NBX_FLOAT64 && x[i] < -6.3e25 ? SPECIAL_NAN : special_airy(x[i]);
+}
+EW_KERNEL(ew_airy, .f64 = airy_f64)
+
 TWO(zeta, special_zeta)
 TWO(gammainc, special_gammainc)
 TWO(gammaincc, special_gammaincc)
 
-static inline double d_polygamma(double x, ew_k64 k) { return special_polygamma(k.a, x); }
-EW_LOOP(polygamma_f64, ew_apply1k_f64, d_polygamma)
+static void polygamma_f64(const ew_run *r) {
+    const double *x = r->in[0], n = r->params->f[0];
+    double *y = r->out[0];
+    for (int64_t i = 0; i < r->count; i++) {
+        const bool pole = n == 1 && x[i] <= 0 && x[i] == floor(x[i]);
+        if (pole && r->compute != NBX_FLOAT64) {  // ATen's: pi^2 over the square of a sine that float misses 0 by
+            const double s = sin((double)((float)SPECIAL_PI * (float)x[i]));
+            y[i] = s == 0 ? SPECIAL_INF : SPECIAL_PI * SPECIAL_PI / (s * s);
+        } else {
+            y[i] = special_polygamma(n, x[i]);
+        }
+    }
+}
 EW_KERNEL(ew_polygamma, .f64 = polygamma_f64)
 
 static void mvlgamma_f64(const ew_run *r) {

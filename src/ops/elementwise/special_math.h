@@ -55,15 +55,19 @@ SPECIAL_FUNCTION double special_zeta(double s, double q) {
         if (q == floor(q)) return SPECIAL_INF;
         if (s != floor(s)) return SPECIAL_NAN;
     }
-    if (q != q || isinf(s)) return q != q ? q : (q > 1 ? 0 : q == 1 ? 1 : SPECIAL_INF);
-    if (isinf(q)) return 0;
+    if (q < -64) {  // the negative terms mirror a stretch of the positive ones
+        const double f = q - floor(q), sign = fmod(s, 2) == 0 ? 1 : -1;
+        return special_zeta(s, f) + sign * (special_zeta(s, 1 - f) - special_zeta(s, 1 - q));
+    }
+    if (isinf(q)) return SPECIAL_NAN;
     double sum = 0;
     for (int i = 0; i < 12 || q < 10; i++) {
         const double term = pow(q, -s);
         sum += term;
         q += 1;
-        if (fabs(term) < 1e-17 * fabs(sum) && q > 10) return sum;
+        if (i > 0 && fabs(term) < 1e-17 * fabs(sum)) return sum;
     }
+    if (s > 1e15) return SPECIAL_NAN;  // all terms are 0: ATen's answer
     const double power = pow(q, -s);
     sum += power * q / (s - 1) + power / 2;
     double factor = s * power / q, factorial = 2;  // s (s+1) ... (s+2k-2) q^(-s-2k+1) over (2k)!
@@ -249,7 +253,7 @@ SPECIAL_FUNCTION double special_i0e(double x) { return special_ie(0, x); }
 SPECIAL_FUNCTION double special_i1e(double x) { return special_ie(1, x); }
 SPECIAL_FUNCTION double special_i(int n, double x) {
     const double scaled = special_ie(n, x);
-    if (isinf(x)) return n && x < 0 ? -SPECIAL_INF : SPECIAL_INF;
+    if (isinf(x)) return SPECIAL_NAN;  // as ATen: 0 times infinity
     return fabs(x) < 700 ? scaled * exp(fabs(x)) : scaled * exp(fabs(x) / 2) * exp(fabs(x) / 2);
 }
 SPECIAL_FUNCTION double special_i0(double x) { return special_i(0, x); }
@@ -257,10 +261,11 @@ SPECIAL_FUNCTION double special_i1(double x) { return special_i(1, x); }
 
 // e^x K_nu(x) = integral over t > 0 of e^(-x (cosh t - 1)) cosh(nu t), x > 0.
 SPECIAL_FUNCTION double special_ke_integral(double nu, double x) {
-    const double end = acosh(1 + 750 / x), step = end / (x < 1e-3 ? 512 : 256);
+    const int pieces = x < 1e-3 ? 512 : 256;
+    const double end = 2 * asinh(sqrt(375 / x)), step = end / pieces;
     double sum = 0.5;
-    for (double t = step; t <= end; t += step) {
-        const double half = sinh(t / 2), term = exp(-2 * x * half * half) * cosh(nu * t);
+    for (int i = 1; i <= pieces; i++) {
+        const double t = i * step, half = sinh(t / 2), term = exp(-2 * x * half * half) * cosh(nu * t);
         sum += term;
         if (term < 1e-18 * sum) break;
     }
@@ -290,10 +295,10 @@ SPECIAL_FUNCTION double special_k1e(double x) { return special_ke(1, x); }
 SPECIAL_FUNCTION double special_k0(double x) { return special_ke(0, x) * exp(-x); }
 SPECIAL_FUNCTION double special_k1(double x) { return special_ke(1, x) * exp(-x); }
 
-SPECIAL_FUNCTION double special_j0(double x) { return isinf(x) ? 0 : j0(x); }
-SPECIAL_FUNCTION double special_j1(double x) { return isinf(x) ? 0 : j1(x); }
-SPECIAL_FUNCTION double special_y0(double x) { return x < 0 ? SPECIAL_NAN : x == 0 ? -SPECIAL_INF : isinf(x) ? 0 : y0(x); }
-SPECIAL_FUNCTION double special_y1(double x) { return x < 0 ? SPECIAL_NAN : x == 0 ? -SPECIAL_INF : isinf(x) ? 0 : y1(x); }
+SPECIAL_FUNCTION double special_j0(double x) { return isinf(x) ? SPECIAL_NAN : j0(x); }
+SPECIAL_FUNCTION double special_j1(double x) { return isinf(x) ? SPECIAL_NAN : j1(x); }
+SPECIAL_FUNCTION double special_y0(double x) { return x < 0 ? SPECIAL_NAN : x == 0 ? -SPECIAL_INF : isinf(x) ? SPECIAL_NAN : y0(x); }
+SPECIAL_FUNCTION double special_y1(double x) { return x < 0 ? SPECIAL_NAN : x == 0 ? -SPECIAL_INF : isinf(x) ? SPECIAL_NAN : y1(x); }
 
 SPECIAL_FUNCTION double special_spherical_j0(double x) {
     if (isinf(x)) return 0;

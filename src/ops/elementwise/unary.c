@@ -48,6 +48,12 @@ static nbx_status square_of_bool(nbx_op_call *c, ew_types *types, ew_params *p) 
     return NBX_OK;
 }
 
+static nbx_status not_complex_in_place(nbx_op_call *c, ew_types *types, ew_params *p) {
+    (void)p;
+    if (!c->schema->params[0].written || !nbx_dtype_is_complex(types->compute)) return NBX_OK;
+    return nbx_call_fail(c, NBX_ERROR_DTYPE, "gives real numbers: not in place of complex ones");
+}
+
 // positive(self): self, but not of bool.
 static nbx_status positive(nbx_op_call *c) {
     if (arg_tensor(c, 0)->dtype == NBX_BOOL) return nbx_call_fail(c, NBX_ERROR_DTYPE, "is not defined for bool");
@@ -56,11 +62,12 @@ static nbx_status positive(nbx_op_call *c) {
 
 #define ANALYTIC EW_UNARY, .rule = EW_FLOAT, .accepts = EW_FLOATS | EW_COMPLEXES
 #define REAL_ONLY EW_UNARY, .rule = EW_FLOAT, .accepts = EW_FLOATS
+#define SIZE EW_UNARY, .out = {EW_REAL}, .accepts = EW_NUMBERS | EW_COMPLEXES | EW_FLOAT8S, .setup = not_complex_in_place
 #define ROUNDING EW_UNARY, .accepts = EW_NUMBERS | EW_UINTS
 
 const nbx_op nbx_ops_unary[] = {
-    EW_OP("abs", ew_abs, EW_UNARY, .out = {EW_REAL}, .accepts = EW_NUMBERS | EW_COMPLEXES | EW_FLOAT8S),
-    EW_OP("absolute", ew_abs, EW_UNARY, .out = {EW_REAL}, .accepts = EW_NUMBERS | EW_COMPLEXES | EW_FLOAT8S),
+    EW_OP("abs", ew_abs, SIZE),
+    EW_OP("absolute", ew_abs, SIZE),
     EW_OP("neg", ew_neg, EW_UNARY, .accepts = EW_NUMBERS | EW_COMPLEXES),
     EW_OP("negative", ew_neg, EW_UNARY, .accepts = EW_NUMBERS | EW_COMPLEXES),
     EW_OP("sign", ew_sign, EW_UNARY, .accepts = EW_NUMBERS | EW_BOOLS),

@@ -9,6 +9,7 @@
 #include "ops/shape/move.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef enum draw_kind {
     DRAW_UNIFORM, DRAW_NORMAL, DRAW_LOG_NORMAL, DRAW_EXPONENTIAL, DRAW_GEOMETRIC, DRAW_CAUCHY, DRAW_BERNOULLI, DRAW_BERNOULLI_TENSOR,
@@ -467,6 +468,21 @@ static nbx_status randperm(nbx_op_call *c) {
     return NBX_OK;
 }
 
+// randint_like.Tensor(self, high, *, dtype, ...): high is the one element of a tensor.
+static nbx_status randint_like_tensor(nbx_op_call *c) {
+    const nbx_tensor *high = arg_tensor(c, 1);
+    nbx_value args[NBX_MAX_ARGS];
+    if (high->numel != 1) return nbx_call_fail(c, NBX_ERROR_SHAPE, "high must have one element, not %lld", (long long)high->numel);
+    memcpy(args, c->args, sizeof *args * (size_t)c->arg_count);
+    const nbx_status status = nbx_do_many(c->ctx, "aten::_local_scalar_dense", 1, &c->args[1], &args[1], 1);
+    if (status != NBX_OK) return status;
+    args[1] = nbx_of_int(nbx_scalar_to_int(&args[1]));
+    const bool into = c->schema->params[c->arg_count - 1].written;
+    if (!into) return nbx_forward(c, "aten::randint_like", c->arg_count, args);
+    const nbx_value like[] = {args[0], args[1], nbx_of_dtype((nbx_dtype)arg_tensor(c, c->arg_count - 1)->dtype)};
+    return nbx_forward(c, "aten::randint_like", 3, like);
+}
+
 // -------------------------------------------------------------------------------------------------------------- the rows
 #define FILL(overload, ...)                                                                                            \
     {.name = "aten::" overload, .infer = fill_infer, .cpu = NBX_CPU_KERNEL_ONE(fill), .flags = NBX_OP_STRIDED_SAME | NBX_OP_RANDOM, .data = &(const fill_form){__VA_ARGS__}}
@@ -505,6 +521,7 @@ const nbx_op nbx_ops_random[] = {
     FILL("randint_like.generator", LIKE(DRAW_RANGE, -1, 1, 2)),
     FILL("randint_like.low_dtype", LIKE(DRAW_RANGE, 1, 2, -1)),
     FILL("randint_like.low_generator_dtype", LIKE(DRAW_RANGE, 1, 2, 3)),
+    {.name = "aten::randint_like.Tensor", .composite = randint_like_tensor, .flags = NBX_OP_RANDOM | NBX_OP_READS_DATA},
     {.name = "aten::randperm", .infer = randperm_infer, .cpu = NBX_CPU_KERNEL_ONE(randperm), .flags = NBX_OP_STRIDED_SAME | NBX_OP_RANDOM},
     {.name = "aten::randperm.generator", .infer = randperm_infer, .cpu = NBX_CPU_KERNEL_ONE(randperm), .flags = NBX_OP_STRIDED_SAME | NBX_OP_RANDOM},
     NBX_OPS_END,
