@@ -269,11 +269,11 @@ static nbx_status dequantize(nbx_op_call *c) { return NBX_FORWARD(c, "aten::to.d
 
 const nbx_op nbx_ops_quantize[] = {
     DECOMPOSED("quantize_per_tensor", quantize_per_tensor, 0),
-    DECOMPOSED("quantize_per_tensor.tensor", quantize_per_tensor, NBX_OP_READS_DATA),
-    DECOMPOSED("quantize_per_tensor.tensor2", quantize_per_tensor, NBX_OP_READS_DATA),
+    DECOMPOSED("quantize_per_tensor.tensor", quantize_per_tensor, NBX_OP_READS_BACK),
+    DECOMPOSED("quantize_per_tensor.tensor2", quantize_per_tensor, NBX_OP_READS_BACK),
     DECOMPOSED("dequantize_per_tensor", dequantize_per_tensor, 0),
-    DECOMPOSED("dequantize_per_tensor.tensor", dequantize_per_tensor, NBX_OP_READS_DATA),
-    DECOMPOSED("dequantize_per_tensor.tensor2", dequantize_per_tensor, NBX_OP_READS_DATA),
+    DECOMPOSED("dequantize_per_tensor.tensor", dequantize_per_tensor, NBX_OP_READS_BACK),
+    DECOMPOSED("dequantize_per_tensor.tensor2", dequantize_per_tensor, NBX_OP_READS_BACK),
     DECOMPOSED("quantize_per_channel", quantize_per_channel, 0),
     DECOMPOSED("dequantize_per_channel", dequantize_per_channel, 0),
     DECOMPOSED("quantize_per_channel_group", quantize_per_channel_group, 0),

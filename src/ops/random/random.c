@@ -521,7 +521,7 @@ const nbx_op nbx_ops_random[] = {
     FILL("randint_like.generator", LIKE(DRAW_RANGE, -1, 1, 2)),
     FILL("randint_like.low_dtype", LIKE(DRAW_RANGE, 1, 2, -1)),
     FILL("randint_like.low_generator_dtype", LIKE(DRAW_RANGE, 1, 2, 3)),
-    {.name = "aten::randint_like.Tensor", .composite = randint_like_tensor, .flags = NBX_OP_RANDOM | NBX_OP_READS_DATA},
+    {.name = "aten::randint_like.Tensor", .composite = randint_like_tensor, .flags = NBX_OP_RANDOM | NBX_OP_READS_BACK},
     {.name = "aten::randperm", .infer = randperm_infer, .cpu = NBX_CPU_KERNEL_ONE(randperm), .flags = NBX_OP_STRIDED_SAME | NBX_OP_RANDOM},
     {.name = "aten::randperm.generator", .infer = randperm_infer, .cpu = NBX_CPU_KERNEL_ONE(randperm), .flags = NBX_OP_STRIDED_SAME | NBX_OP_RANDOM},
     NBX_OPS_END,
