@@ -119,6 +119,21 @@ typedef struct nbx_program_plan {
 NBX_API NBX_MUST_CHECK nbx_status nbx_program_plan_memory(nbx_context *ctx, const nbx_program *program, const nbx_value *inputs,
                                                           int input_count, nbx_program_plan *plan);
 
+// One kernel call of a run.
+typedef struct nbx_command_report {
+    const char *op;        // the operator whose kernel runs: "aten::convolution"
+    const char *node;      // the node of the program it belongs to: "torch.ops.aten.conv2d.default"; "" past the graph
+    const char *source;    // the line of the model's source; "" unknown
+    double flops, bytes;   // by its shapes: arithmetic, and memory read and written
+    size_t scratch_bytes;
+    double seconds;        // measured; 0 where only costs are asked for
+} nbx_command_report;
+typedef void (*nbx_command_report_fn)(void *arg, const nbx_command_report *report);
+
+// What each kernel call of a run costs, in order, computed without running. inputs NULL: the sizes seen at export.
+NBX_API NBX_MUST_CHECK nbx_status nbx_program_costs(nbx_context *ctx, const nbx_program *program, const nbx_value *inputs, int input_count,
+                                                    nbx_command_report_fn see, void *arg);
+
 // ------------------------------------------------------------------------------------------------------------- running
 // A session of the program on the context it was loaded with, or another one of the same device.
 NBX_API NBX_MUST_CHECK nbx_status nbx_session_create(nbx_context *ctx, nbx_program *program, nbx_session **session);
@@ -132,6 +147,12 @@ NBX_API void nbx_session_destroy(nbx_session *session);  // NULL is fine
 //   program), and whatever operators report, with the node, shapes and the line of the model's source in front
 NBX_API NBX_MUST_CHECK nbx_status nbx_session_run(nbx_session *session, const nbx_value *inputs, int input_count,
                                                   nbx_value *outputs, int capacity, int *count);
+
+// Runs `runs` times (at least 1, after one run to warm up) and reports every kernel call with its smallest time: of the
+// processor, or of the device between two events. The session's buffers change as by that many runs.
+//   errors: as nbx_session_run; DATA_DEPENDENT: sizes or branches depend on data, there is no list of calls
+NBX_API NBX_MUST_CHECK nbx_status nbx_session_profile(nbx_session *session, const nbx_value *inputs, int input_count, int runs,
+                                                      nbx_command_report_fn see, void *arg);
 
 // Buffers and parameters that the program writes into. NULL past the end, or no such buffer. The tensor is the session's
 // own: read it with nbx_tensor_read, set it with nbx_tensor_write.

@@ -18,6 +18,7 @@ enum {
 int command_run(int count, char **args);
 int command_info(int count, char **args);
 int command_ops(int count, char **args);
+int command_profile(int count, char **args);
 
 // "nbx run: " and the message to stderr; returns the status.
 int complain(const char *command, int status, const char *format, ...) NBX_PRINTF(3, 4);

@@ -1,14 +1,16 @@
 // nbx info: what a program takes and gives, which operators it uses and whether they run here, and what memory it needs.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
 
 static const char help[] =
-    "nbx info MODEL.pt2 [--json] [--model NAME] [--device cpu|cuda]\n"
+    "nbx info MODEL.pt2 [--json] [--cost] [--model NAME] [--device cpu|cuda]\n"
     "\n"
     "Shows inputs and outputs with their shapes and dynamic sizes, the operators with how often each is used and where it\n"
-    "runs, weights, buffers that are kept between runs, and the planned memory. Works for programs that cannot run, too.\n";
+    "runs, weights, buffers that are kept between runs, and the planned memory. Works for programs that cannot run, too.\n"
+    "--cost: arithmetic, memory traffic and scratch of a run, by kernel, for the sizes seen at export.\n";
 
 static const char *const kind_names[] = {"None", "tensor", "int", "float", "bool", "complex", "str"};
 
@@ -88,6 +90,59 @@ static void print_memory(nbx_context *ctx, const nbx_program *p) {
     print_bytes(", arena", plan.arena_bytes);
     print_bytes(" (unplanned", plan.unplanned_bytes);
     printf("), %d commands%s\n", plan.commands, plan.partial ? ", up to where sizes depend on data" : "");
+}
+
+// ---------------------------------------------------------------------------------------------------------------- cost
+enum { MOST_KERNELS = 512 };
+typedef struct kernel_cost {
+    char name[64];
+    int calls;
+    double flops, bytes, scratch;
+} kernel_cost;
+typedef struct costs {
+    kernel_cost kernels[MOST_KERNELS], total;
+    int count;
+} costs;
+
+static void add_cost(kernel_cost *to, const nbx_command_report *r) {
+    to->calls++;
+    to->flops += r->flops;
+    to->bytes += r->bytes;
+    if ((double)r->scratch_bytes > to->scratch) to->scratch = (double)r->scratch_bytes;
+}
+
+static void see_cost(void *arg, const nbx_command_report *r) {
+    costs *c = arg;
+    int at = 0;
+    while (at < c->count && strcmp(c->kernels[at].name, r->op) != 0) at++;
+    if (at == c->count && at < MOST_KERNELS) snprintf(c->kernels[c->count++].name, sizeof c->kernels->name, "%s", r->op);
+    if (at < c->count) add_cost(&c->kernels[at], r);
+    add_cost(&c->total, r);
+}
+
+static int costlier_first(const void *a, const void *b) {
+    const kernel_cost *x = a, *y = b;
+    return x->flops != y->flops ? (x->flops > y->flops ? -1 : 1) : x->bytes > y->bytes ? -1 : x->bytes < y->bytes;
+}
+
+static int print_costs(nbx_context *ctx, const nbx_program *p, bool json) {
+    costs *c = calloc(1, sizeof *c);
+    if (!c || nbx_program_costs(ctx, p, NULL, 0, see_cost, c) != NBX_OK) {
+        free(c);
+        return complain("info", nbx_last_status(ctx) == NBX_ERROR_UNSUPPORTED ? EXIT_UNSUPPORTED : EXIT_FAILED, "%s", c ? nbx_last_message(ctx) : "out of memory");
+    }
+    qsort(c->kernels, (size_t)c->count, sizeof *c->kernels, costlier_first);
+    snprintf(c->total.name, sizeof c->total.name, "total");
+    if (json) printf("{");
+    else printf("%8s %14s %14s %12s  kernel\n", "calls", "MFLOP", "MB moved", "scratch kB");
+    for (int i = 0; i <= c->count; i++) {
+        const kernel_cost *k = i < c->count ? &c->kernels[i] : &c->total;
+        if (json) printf("%s\"%s\": {\"calls\": %d, \"flops\": %.9g, \"bytes\": %.9g, \"scratch\": %.9g}", i ? ",\n " : "", k->name, k->calls, k->flops, k->bytes, k->scratch);
+        else printf("%8d %14.3f %14.3f %12.1f  %s\n", k->calls, k->flops * 1e-6, k->bytes * 1e-6, k->scratch * 1e-3, k->name);
+    }
+    if (json) printf("}\n");
+    free(c);
+    return EXIT_RIGHT;
 }
 
 static void print_text(nbx_context *ctx, const nbx_program *p, const char *path) {
@@ -187,10 +242,11 @@ static void print_json(nbx_context *ctx, const nbx_program *p) {
 
 int command_info(int count, char **args) {
     const char *path = NULL, *model = NULL, *device = NULL;
-    bool json = false;
+    bool json = false, cost = false;
     for (int i = 0; i < count; i++) {
         if (strcmp(args[i], "--help") == 0 || strcmp(args[i], "-h") == 0) return fputs(help, stdout), EXIT_RIGHT;
         if (strcmp(args[i], "--json") == 0) json = true;
+        else if (strcmp(args[i], "--cost") == 0) cost = true;
         else if (take_option(count, args, &i, "--model", &model) || take_option(count, args, &i, "--device", &device)) continue;
         else if (args[i][0] == '-' || path) return complain("info", EXIT_USAGE, "what is %s? See nbx info --help", args[i]);
         else path = args[i];
@@ -204,6 +260,7 @@ int command_info(int count, char **args) {
     nbx_program *p;
     int code = EXIT_RIGHT;
     if (nbx_program_load(ctx, path, &how, &p) != NBX_OK) code = complain_load("info", ctx);
+    else if (cost) code = print_costs(ctx, p, json);
     else if (json) print_json(ctx, p);
     else print_text(ctx, p, path);
     nbx_program_destroy(p);

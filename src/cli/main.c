@@ -12,6 +12,7 @@ static const char help[] =
     "\n"
     "  nbx run MODEL.pt2 [options]    run a program on inputs, show, save or compare the results\n"
     "  nbx info MODEL.pt2 [--json]    what a program takes, gives and needs, and whether it can run here\n"
+    "  nbx profile MODEL.pt2          where the time of a run goes, call by call\n"
     "  nbx ops [NAME] [options]       the operators this library knows, and where they run\n"
     "  nbx COMMAND --help             more about a command\n"
     "  nbx --version\n"
@@ -102,7 +103,7 @@ void print_dims(const nbx_program_value *v) {
 
 int main(int count, char **args) {
     static const struct { const char *name; int (*run)(int, char **); } commands[] = {
-        {"run", command_run}, {"info", command_info}, {"ops", command_ops},
+        {"run", command_run}, {"info", command_info}, {"profile", command_profile}, {"ops", command_ops},
     };
     if (count < 2) return fputs(help, stderr), EXIT_USAGE;
     if (strcmp(args[1], "--help") == 0 || strcmp(args[1], "-h") == 0 || strcmp(args[1], "help") == 0) return fputs(help, stdout), EXIT_RIGHT;

@@ -67,6 +67,11 @@ typedef struct nbx_backend {
     void *(*graph_create)(nbx_context *ctx, nbx_status (*walk)(void *arg), void *arg, void *const *stand_ins, int count);
     nbx_status (*graph_launch)(nbx_context *ctx, void *graph, void *const *addresses);
     void (*graph_destroy)(void *graph);
+    // Readings of the device's clock in stream order; seconds between two after a synchronize.
+    void *(*timer_create)(nbx_context *ctx, int stamps);
+    nbx_status (*timer_stamp)(nbx_context *ctx, void *timer, int stamp);
+    double (*timer_seconds)(void *timer, int from, int to);
+    void (*timer_destroy)(void *timer);
     bool has_float64;
     int capability;                                             // 80, 90, ...
 } nbx_backend;

@@ -163,6 +163,42 @@ static nbx_status fill(nbx_context *ctx, int, void *to, int byte, size_t bytes) 
     return failed(ctx, "fill", cudaMemsetAsync(to, byte, bytes, (cudaStream_t)ctx->stream));
 }
 
+// --------------------------------------------------------------------------------------------------------------- timers
+typedef struct timer {
+    int count;
+    cudaEvent_t *events;
+} timer;
+
+static void timer_destroy(void *at) {
+    timer *t = (timer *)at;
+    for (int i = 0; t->events && i < t->count; i++)
+        if (t->events[i]) cudaEventDestroy(t->events[i]);
+    nbx_free(t->events);
+    nbx_free(t);
+}
+
+static void *timer_create(nbx_context *ctx, int stamps) {
+    timer *t = (timer *)nbx_alloc_zero(sizeof *t);
+    if (t) t->events = (cudaEvent_t *)nbx_alloc_zero(sizeof *t->events * (size_t)(stamps + 1));
+    cudaError_t error = t && t->events ? cudaSuccess : cudaErrorMemoryAllocation;
+    if (t) t->count = stamps;
+    for (int i = 0; i < stamps && error == cudaSuccess; i++) error = cudaEventCreate(&t->events[i]);
+    if (error == cudaSuccess) return t;
+    if (t) timer_destroy(t);
+    failed(ctx, "timer", error);
+    return NULL;
+}
+
+static nbx_status timer_stamp(nbx_context *ctx, void *at, int stamp) {
+    return failed(ctx, "timer", cudaEventRecord(((timer *)at)->events[stamp], (cudaStream_t)ctx->stream));
+}
+
+static double timer_seconds(void *at, int from, int to) {
+    float milliseconds = 0;
+    const timer *t = (const timer *)at;
+    return cudaEventElapsedTime(&milliseconds, t->events[from], t->events[to]) == cudaSuccess ? 1e-3 * (double)milliseconds : 0;
+}
+
 // ---------------------------------------------------------------------------------------------------------------- entry
 static nbx_backend backend;
 
@@ -183,6 +219,10 @@ const nbx_backend *nbx_cuda_backend(const nbx_host *host) {
     backend.graph_create = nbx_cuda_graph_create;
     backend.graph_launch = nbx_cuda_graph_launch;
     backend.graph_destroy = nbx_cuda_graph_destroy;
+    backend.timer_create = timer_create;
+    backend.timer_stamp = timer_stamp;
+    backend.timer_seconds = timer_seconds;
+    backend.timer_destroy = timer_destroy;
     backend.has_float64 = true;
     backend.capability = device_count ? facts[0].capability : 0;
     return &backend;

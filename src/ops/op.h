@@ -43,6 +43,9 @@ enum {
     NBX_OP_EXACT_DTYPE = 2048, // an out= of another dtype is refused
 };
 
+// What a call costs: its row's cost(), else the bytes of its tensors and one flop an element of its results.
+void nbx_call_cost(const nbx_op_call *call, nbx_cost *cost);
+
 typedef struct nbx_op {
     const char *name;          // "aten::_softmax"; names, order, defaults and kinds come from the schema of that name
     nbx_op_fn infer;

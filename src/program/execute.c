@@ -198,14 +198,29 @@ static nbx_status note_commands(frame *f, int32_t node, int begin) {
     return NBX_OK;
 }
 
+const nbx_trace_span *nbx_trace_find(const nbx_trace *trace, int command) {
+    for (int i = 0; i < trace->count; i++)
+        if (command >= trace->spans[i].begin && command < trace->spans[i].end) return &trace->spans[i];
+    return NULL;
+}
+
 void nbx_trace_name(nbx_context *ctx, const nbx_trace *trace, int command) {
-    for (int i = 0; i < trace->count; i++) {
-        const nbx_trace_span *span = &trace->spans[i];
-        if (command < span->begin || command >= span->end) continue;
-        const nbx_node *node = &span->graph->nodes[span->node];
-        nbx_fail_prefix(ctx, "%s%snode %d, %s%s%s: ", span->graph->name, span->graph->name[0] ? ", " : "", (int)span->node, node->target,
-                        node->source[0] ? ", at " : "", node->source);
-        return;
+    const nbx_trace_span *span = nbx_trace_find(trace, command);
+    if (!span) return;
+    const nbx_node *node = &span->graph->nodes[span->node];
+    nbx_fail_prefix(ctx, "%s%snode %d, %s%s%s: ", span->graph->name, span->graph->name[0] ? ", " : "", (int)span->node, node->target,
+                    node->source[0] ? ", at " : "", node->source);
+}
+
+void nbx_trace_report(const nbx_trace *trace, const nbx_recorder *r, const double *seconds, nbx_command_report_fn see, void *arg) {
+    for (int i = 0; i < r->command_count; i++) {
+        nbx_cost cost;
+        nbx_call_cost(r->commands[i], &cost);
+        const nbx_trace_span *span = nbx_trace_find(trace, i);
+        const nbx_node *node = span ? &span->graph->nodes[span->node] : NULL;
+        const nbx_command_report report = {r->commands[i]->op->name, node ? node->target : "", node ? node->source : "", cost.flops,
+                                           cost.bytes_read + cost.bytes_written, cost.scratch_bytes, seconds ? seconds[i] : 0};
+        see(arg, &report);
     }
 }
 

@@ -2,6 +2,7 @@
 #ifndef NBX_PROGRAM_HIGHER_H
 #define NBX_PROGRAM_HIGHER_H
 
+#include "nbx/program.h"
 #include "program/graph.h"
 
 typedef enum nbx_higher_code {
@@ -35,6 +36,10 @@ typedef struct nbx_trace {
     nbx_trace_span *spans;  // inner nodes stand before the node around them
     int count, capacity;
 } nbx_trace;
+// The innermost span of a command; NULL: it belongs to no node.
+const nbx_trace_span *nbx_trace_find(const nbx_trace *trace, int command);
+// One report for each command of a recording. seconds may be NULL.
+void nbx_trace_report(const nbx_trace *trace, const nbx_recorder *r, const double *seconds, nbx_command_report_fn see, void *arg);
 // Puts the node of a command in front of the failure on hand.
 void nbx_trace_name(nbx_context *ctx, const nbx_trace *trace, int command);
 

@@ -49,12 +49,12 @@ static bool ended_by_data(nbx_context *ctx, const nbx_recorder *r) {
     return nbx_last_status(ctx) == NBX_ERROR_DATA_DEPENDENT && r->dependent;
 }
 
-static nbx_status record(nbx_context *ctx, const nbx_program *p, const nbx_value *given, nbx_recorder *r, bool *partial) {
+static nbx_status record(nbx_context *ctx, const nbx_program *p, const nbx_value *given, nbx_recorder *r, nbx_trace *trace, bool *partial) {
     nbx_value *inputs = nbx_alloc_zero(((size_t)p->graph->input_count + 1) * sizeof *inputs);
     nbx_value *outputs = nbx_alloc_zero(((size_t)p->graph->output_count + 1) * sizeof *outputs);
     nbx_status status = inputs && outputs ? NBX_OK : nbx_fail_memory(ctx, (size_t)p->graph->input_count * sizeof *inputs, "a plan");
     const nbx_scope scope = nbx_scope_open(ctx);
-    nbx_run run = {.ctx = ctx, .lower = NBX_DTYPE_NONE};
+    nbx_run run = {.ctx = ctx, .lower = NBX_DTYPE_NONE, .trace = trace};
     ctx->recorder = r;
     if (status == NBX_OK) status = fill(ctx, p, given, inputs);
     if (status == NBX_OK) status = nbx_graph_run(&run, p->graph, inputs, p->graph->input_count, outputs);
@@ -79,7 +79,7 @@ nbx_status nbx_program_plan_memory(nbx_context *ctx, const nbx_program *p, const
     nbx_status status = inputs ? nbx_inputs_check(ctx, p, inputs, input_count) : NBX_OK;
     nbx_recorder *r = status == NBX_OK ? nbx_recorder_create(ctx) : NULL;
     if (!r) return nbx_last_status(ctx);
-    status = record(ctx, p, inputs, r, &plan->partial);
+    status = record(ctx, p, inputs, r, NULL, &plan->partial);
     plan->weight_bytes = p->weight_bytes;
     plan->mapped_bytes = p->mapped_bytes;
     plan->state_bytes = state_bytes(p);
@@ -88,5 +88,19 @@ nbx_status nbx_program_plan_memory(nbx_context *ctx, const nbx_program *p, const
     plan->peak_bytes = plan->weight_bytes + plan->state_bytes + plan->arena_bytes;
     plan->commands = r->command_count;
     nbx_recorder_destroy(r);
+    return status;
+}
+
+nbx_status nbx_program_costs(nbx_context *ctx, const nbx_program *p, const nbx_value *inputs, int input_count, nbx_command_report_fn see, void *arg) {
+    if (p->problems.count) return nbx_fail(ctx, NBX_ERROR_UNSUPPORTED, "%s", p->problems.list[0].text);
+    nbx_status status = inputs ? nbx_inputs_check(ctx, p, inputs, input_count) : NBX_OK;
+    nbx_recorder *r = status == NBX_OK ? nbx_recorder_create(ctx) : NULL;
+    if (!r) return nbx_last_status(ctx);
+    nbx_trace trace = {0};
+    bool partial = false;
+    status = record(ctx, p, inputs, r, &trace, &partial);
+    if (status == NBX_OK) nbx_trace_report(&trace, r, NULL, see, arg);
+    nbx_recorder_destroy(r);
+    nbx_free(trace.spans);
     return status;
 }

@@ -2,6 +2,7 @@
 #include "program/replay.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "core/memory.h"
 
@@ -185,8 +186,38 @@ static nbx_status give_results(nbx_context *ctx, const nbx_program *p, const nbx
     return NBX_OK;
 }
 
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void keep_smaller(double *seconds, double found) {
+    if (found < *seconds) *seconds = found;
+}
+
+// One command after another, each between two readings of the clock: the device's where there is one.
+static nbx_status run_timed(nbx_context *ctx, nbx_plan *plan) {
+    nbx_recorder *r = plan->recorder;
+    const nbx_backend *backend = nbx_backend_of(ctx->device.type);
+    void *timer = backend ? backend->timer_create(ctx, r->command_count + 1) : NULL;
+    nbx_status status = backend && !timer ? ctx->status : NBX_OK;
+    if (timer) status = backend->timer_stamp(ctx, timer, 0);
+    for (r->at = 0; r->at < r->command_count && status == NBX_OK; r->at++) {
+        const double start = now();
+        r->commands[r->at]->ctx = ctx;
+        status = r->commands[r->at]->kernel(r->commands[r->at]);
+        if (timer && status == NBX_OK) status = backend->timer_stamp(ctx, timer, r->at + 1);
+        else keep_smaller(&plan->seconds[r->at], now() - start);
+    }
+    if (timer && status == NBX_OK) status = backend->synchronize(ctx);
+    for (int i = 0; timer && i < r->command_count && status == NBX_OK; i++) keep_smaller(&plan->seconds[i], backend->timer_seconds(timer, i, i + 1));
+    if (timer) backend->timer_destroy(timer);
+    return status;
+}
+
 static nbx_status run_commands(nbx_context *ctx, nbx_plan *plan) {
-    const nbx_status status = nbx_recorder_replay(ctx, plan->recorder);
+    const nbx_status status = plan->seconds ? run_timed(ctx, plan) : nbx_recorder_replay(ctx, plan->recorder);
     if (status != NBX_OK) nbx_trace_name(ctx, &plan->trace, plan->recorder->at);
     return status;
 }
@@ -234,7 +265,7 @@ static void capture(nbx_context *ctx, const nbx_backend *backend, const nbx_prog
 static nbx_status run_on_device(nbx_context *ctx, const nbx_program *p, nbx_plan *plan) {
     const nbx_backend *backend = nbx_backend_of(ctx->device.type);
     const int count = p->input_count + plan->fresh_count;
-    if (plan->ungraphed || !plan->replayed) return run_commands(ctx, plan);
+    if (plan->ungraphed || !plan->replayed || plan->seconds) return run_commands(ctx, plan);
     if (!plan->addresses) {
         plan->addresses = may_be_graphed(backend, plan) ? nbx_alloc_zero((size_t)(count + 1) * sizeof *plan->addresses) : NULL;
         plan->ungraphed = !plan->addresses;

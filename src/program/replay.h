@@ -27,6 +27,7 @@ typedef struct nbx_plan {
     void **addresses;         // [input_count + fresh_count]: of the holders and results, for the graph
     unsigned alignment;       // of them: the lowest bits, for which the graph was captured
     bool ungraphed;           // the device or a command does not allow a graph
+    double *seconds;          // [commands]: while it is profiled, the smallest time of each; else NULL
     bool replayed;
 } nbx_plan;
 

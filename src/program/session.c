@@ -292,6 +292,34 @@ static nbx_status run_once(nbx_session *s, nbx_value *results) {
     return nbx_plan_replay(s->ctx, s->program, plan, arena, s->given, results);
 }
 
+static nbx_status profile(nbx_session *s, int runs, nbx_command_report_fn see, void *arg) {
+    nbx_plan *plan;
+    const nbx_program *p = s->program;
+    nbx_status status = get_plan(s, &plan);
+    if (status != NBX_OK) return status;
+    if (!plan) return nbx_fail(s->ctx, NBX_ERROR_DATA_DEPENDENT, "%s: sizes or branches depend on data: there is no fixed list of calls", p->label);
+    const int commands = plan->recorder->command_count;
+    double *seconds = nbx_alloc(((size_t)commands + 1) * sizeof *seconds);
+    nbx_value *results = nbx_alloc_zero(((size_t)p->output_count + 1) * sizeof *results);
+    if (!seconds || !results) status = nbx_fail_memory(s->ctx, (size_t)commands * sizeof *seconds, "a profile");
+    for (int i = 0; seconds && i < commands; i++) seconds[i] = 1e30;
+    for (int run = 0; run <= runs && status == NBX_OK; run++) {
+        plan->seconds = run > 0 ? seconds : NULL;
+        status = run_once(s, results);
+        nbx_values_release(results, p->output_count);
+    }
+    plan->seconds = NULL;
+    if (status == NBX_OK) nbx_trace_report(&plan->trace, plan->recorder, seconds, see, arg);
+    nbx_free(seconds);
+    nbx_free(results);
+    return status;
+}
+
+nbx_status nbx_session_profile(nbx_session *s, const nbx_value *inputs, int input_count, int runs, nbx_command_report_fn see, void *arg) {
+    const nbx_status status = take_inputs(s, inputs, input_count);
+    return status == NBX_OK ? profile(s, runs < 1 ? 1 : runs, see, arg) : status;
+}
+
 // Results go to the caller's scope.
 static nbx_status hand_over(nbx_session *s, nbx_value *results) {
     nbx_status status = NBX_OK;

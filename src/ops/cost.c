@@ -1,0 +1,28 @@
+// Costs of calls, from shapes alone.
+#include "ops/record.h"
+
+static double bytes_of(const nbx_tensor *t) {  // a broadcast operand is read once
+    if (!t || nbx_is_none(t)) return 0;
+    double count = 1;
+    for (int d = 0; d < t->rank; d++)
+        if (t->stride[d] || t->shape[d] == 0) count *= (double)t->shape[d];
+    return count * (double)nbx_dtype_size((nbx_dtype)t->dtype);
+}
+
+void nbx_call_cost(const nbx_op_call *c, nbx_cost *cost) {
+    *cost = (nbx_cost){.scratch_bytes = c->scratch_bytes};
+    if (c->op->cost) {
+        c->op->cost(c, cost);
+        return;
+    }
+    for (int i = 0; i < c->arg_count; i++) {
+        if (c->args[i].kind == NBX_KIND_TENSOR) cost->bytes_read += bytes_of(c->args[i].as.tensor);
+        for (int j = 0; c->args[i].kind == NBX_KIND_TENSORS && j < c->args[i].count; j++) cost->bytes_read += bytes_of(c->args[i].as.tensors[j]);
+    }
+    for (int k = 0; k < (c->list ? c->list_count : c->out_count); k++) {
+        const nbx_tensor *t = out_get(c, k);
+        if (!t) continue;
+        cost->bytes_written += (double)t->numel * (double)nbx_dtype_size((nbx_dtype)t->dtype);
+        cost->flops += (double)t->numel;
+    }
+}
