@@ -79,6 +79,7 @@ void nbx_context_destroy(nbx_context *ctx) {
     if (ctx->device.type != NBX_CPU && ctx->stream) nbx_backend_of(ctx->device.type)->close(ctx);
     nbx_pool_destroy(ctx->pool);
     if (ctx->generator) ctx->destroy_generator(ctx->generator);
+    if (ctx->fft_cache) ctx->destroy_fft_cache(ctx->fft_cache);
     nbx_account_release(ctx->account);
     nbx_free(ctx->owned);
     nbx_free(ctx->blocks);

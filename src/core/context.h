@@ -20,6 +20,8 @@ struct nbx_context {
     nbx_recorder *recorder;  // not NULL: kernel calls are recorded instead of made
     nbx_generator *generator;  // the default one, made when first used (ops/random)
     void (*destroy_generator)(nbx_generator *generator);
+    struct fft_cache *fft_cache;  // tables of the last transforms (ops/fft)
+    void (*destroy_fft_cache)(struct fft_cache *cache);
     void *stream;        // of the CUDA backend, on device
 
     nbx_tensor **owned;  // what the open scopes own, innermost last

@@ -62,6 +62,8 @@
 #define LOW_OF(low, high, x) {low((x).a)}
 #define HIGH_OF(low, high, x) {high((x).a)}
 #define JOIN_OF(pair, x, y) {pair((x).a, (y).a)}
+#define ZIP_FIRST(low, high, x, y) {low((x).a, (y).a)}
+#define ZIP_SECOND(low, high, x, y) {high((x).a, (y).a)}
 #define EACH_FIRST(f, p, n, step) {f(p, n)}
 #define EACH_STORE_FIRST(f, p, x, n, step) f(p, (x).a, n)
 #elif NBX_SIMD_PARTS == 2
@@ -79,6 +81,8 @@
 #define LOW_OF(low, high, x) {low((x).a), high((x).a)}
 #define HIGH_OF(low, high, x) {low((x).b), high((x).b)}
 #define JOIN_OF(pair, x, y) {pair((x).a, (x).b), pair((y).a, (y).b)}
+#define ZIP_FIRST(low, high, x, y) {low((x).a, (y).a), high((x).a, (y).a)}
+#define ZIP_SECOND(low, high, x, y) {low((x).b, (y).b), high((x).b, (y).b)}
 #define EACH_FIRST(f, p, n, step) {f(p, part_of(n, 0, step)), f((p) + (step), part_of(n, step, step))}
 #define EACH_STORE_FIRST(f, p, x, n, step) \
     (f(p, (x).a, part_of(n, 0, step)), f((p) + (step), (x).b, part_of(n, step, step)))
@@ -99,6 +103,8 @@
 #define LOW_OF(low, high, x) {low((x).a), high((x).a), low((x).b), high((x).b)}
 #define HIGH_OF(low, high, x) {low((x).c), high((x).c), low((x).d), high((x).d)}
 #define JOIN_OF(pair, x, y) {pair((x).a, (x).b), pair((x).c, (x).d), pair((y).a, (y).b), pair((y).c, (y).d)}
+#define ZIP_FIRST(low, high, x, y) {low((x).a, (y).a), high((x).a, (y).a), low((x).b, (y).b), high((x).b, (y).b)}
+#define ZIP_SECOND(low, high, x, y) {low((x).c, (y).c), high((x).c, (y).c), low((x).d, (y).d), high((x).d, (y).d)}
 #define EACH_FIRST(f, p, n, step)                                                   \
     {f(p, part_of(n, 0, step)), f((p) + (step), part_of(n, step, step)),            \
      f((p) + 2 * (step), part_of(n, 2 * (step), step)), f((p) + 3 * (step), part_of(n, 3 * (step), step))}
@@ -346,6 +352,28 @@ SIMD_INLINE vf32 v_from_f64(vf64 low, vf64 high) { return (vf32)JOIN_OF(pd_pair_
 SIMD_INLINE vm64 vm_low(vm32 x) { return (vm64)LOW_OF(pm_low_pq, pm_high_pq, x); }
 SIMD_INLINE vm64 vm_high(vm32 x) { return (vm64)HIGH_OF(pm_low_pq, pm_high_pq, x); }
 SIMD_INLINE vm32 vm_join(vm64 low, vm64 high) { return (vm32)JOIN_OF(pq_pair_pm, low, high); }
+
+// ---- pairs in memory, such as complex numbers --------------------------------------------------------------------------
+SIMD_INLINE void v_load_pairs(const float *p, vf32 *first, vf32 *second)
+{
+    const vf32 x = v_load(p), y = v_load(p + 16);
+    *first = (vf32)JOIN_OF(pf_even, x, y), *second = (vf32)JOIN_OF(pf_odd, x, y);
+}
+SIMD_INLINE void v_store_pairs(float *p, vf32 first, vf32 second)
+{
+    const vf32 x = ZIP_FIRST(pf_zip_low, pf_zip_high, first, second), y = ZIP_SECOND(pf_zip_low, pf_zip_high, first, second);
+    v_store(p, x), v_store(p + 16, y);
+}
+SIMD_INLINE void vd_load_pairs(const double *p, vf64 *first, vf64 *second)
+{
+    const vf64 x = vd_load(p), y = vd_load(p + 8);
+    *first = (vf64)JOIN_OF(pd_even, x, y), *second = (vf64)JOIN_OF(pd_odd, x, y);
+}
+SIMD_INLINE void vd_store_pairs(double *p, vf64 first, vf64 second)
+{
+    const vf64 x = ZIP_FIRST(pd_zip_low, pd_zip_high, first, second), y = ZIP_SECOND(pd_zip_low, pd_zip_high, first, second);
+    vd_store(p, x), vd_store(p + 8, y);
+}
 
 // ---- a 16 x 16 tile turned over ---------------------------------------------------------------------------------------
 // out[j * stride + i] = lane j of rows[i]

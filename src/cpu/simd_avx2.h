@@ -169,6 +169,16 @@ static inline double vd_tree_add(pd a, pd b)
     return _mm_cvtsd_f64(_mm_add_sd(q, _mm_unpackhi_pd(q, q)));
 }
 
+// Pairs taken apart and put together: even and odd lanes of x followed by y; lanes of x and y in turn, first and second half.
+static inline pf pf_even(pf x, pf y) { return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(x, y, 0x88)), 0xd8)); }
+static inline pf pf_odd(pf x, pf y) { return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(x, y, 0xdd)), 0xd8)); }
+static inline pf pf_zip_low(pf x, pf y) { return _mm256_permute2f128_ps(_mm256_unpacklo_ps(x, y), _mm256_unpackhi_ps(x, y), 0x20); }
+static inline pf pf_zip_high(pf x, pf y) { return _mm256_permute2f128_ps(_mm256_unpacklo_ps(x, y), _mm256_unpackhi_ps(x, y), 0x31); }
+static inline pd pd_even(pd x, pd y) { return _mm256_permute4x64_pd(_mm256_unpacklo_pd(x, y), 0xd8); }
+static inline pd pd_odd(pd x, pd y) { return _mm256_permute4x64_pd(_mm256_unpackhi_pd(x, y), 0xd8); }
+static inline pd pd_zip_low(pd x, pd y) { return _mm256_permute2f128_pd(_mm256_unpacklo_pd(x, y), _mm256_unpackhi_pd(x, y), 0x20); }
+static inline pd pd_zip_high(pd x, pd y) { return _mm256_permute2f128_pd(_mm256_unpacklo_pd(x, y), _mm256_unpackhi_pd(x, y), 0x31); }
+
 // rows[i] is column i of what it was.
 static inline __attribute__((always_inline)) void pf_transpose(pf *rows)
 {

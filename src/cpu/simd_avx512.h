@@ -154,6 +154,21 @@ static inline double vd_tree_add(pd a)
 }
 
 // rows[i] is column i of what it was.
+// Pairs taken apart and put together: even and odd lanes of x followed by y; lanes of x and y in turn, first and second half.
+#define LANES_IN_STEP(first, step) \
+    _mm512_add_epi32(_mm512_set1_epi32(first), _mm512_mullo_epi32(_mm512_set1_epi32(step), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)))
+#define LANES_IN_TURN(first) \
+    _mm512_setr_epi32(first, first + 16, first + 1, first + 17, first + 2, first + 18, first + 3, first + 19, first + 4, first + 20, \
+                      first + 5, first + 21, first + 6, first + 22, first + 7, first + 23)
+static inline pf pf_even(pf x, pf y) { return _mm512_permutex2var_ps(x, LANES_IN_STEP(0, 2), y); }
+static inline pf pf_odd(pf x, pf y) { return _mm512_permutex2var_ps(x, LANES_IN_STEP(1, 2), y); }
+static inline pf pf_zip_low(pf x, pf y) { return _mm512_permutex2var_ps(x, LANES_IN_TURN(0), y); }
+static inline pf pf_zip_high(pf x, pf y) { return _mm512_permutex2var_ps(x, LANES_IN_TURN(8), y); }
+static inline pd pd_even(pd x, pd y) { return _mm512_permutex2var_pd(x, _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), y); }
+static inline pd pd_odd(pd x, pd y) { return _mm512_permutex2var_pd(x, _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15), y); }
+static inline pd pd_zip_low(pd x, pd y) { return _mm512_permutex2var_pd(x, _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), y); }
+static inline pd pd_zip_high(pd x, pd y) { return _mm512_permutex2var_pd(x, _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15), y); }
+
 static inline __attribute__((always_inline)) void pf_transpose(pf *rows)
 {
     pf pairs[16], quads[16];

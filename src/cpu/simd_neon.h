@@ -220,3 +220,13 @@ static inline __attribute__((always_inline)) void pf_transpose(pf *rows)
     rows[2] = vcombine_f32(vget_high_f32(x.val[0]), vget_high_f32(y.val[0]));
     rows[3] = vcombine_f32(vget_high_f32(x.val[1]), vget_high_f32(y.val[1]));
 }
+
+// Pairs taken apart and put together: even and odd lanes of x followed by y; lanes of x and y in turn, first and second half.
+static inline pf pf_even(pf x, pf y) { return vuzp1q_f32(x, y); }
+static inline pf pf_odd(pf x, pf y) { return vuzp2q_f32(x, y); }
+static inline pf pf_zip_low(pf x, pf y) { return vzip1q_f32(x, y); }
+static inline pf pf_zip_high(pf x, pf y) { return vzip2q_f32(x, y); }
+static inline pd pd_even(pd x, pd y) { return vuzp1q_f64(x, y); }
+static inline pd pd_odd(pd x, pd y) { return vuzp2q_f64(x, y); }
+static inline pd pd_zip_low(pd x, pd y) { return vzip1q_f64(x, y); }
+static inline pd pd_zip_high(pd x, pd y) { return vzip2q_f64(x, y); }

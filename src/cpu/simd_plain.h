@@ -194,3 +194,13 @@ static inline void pf_transpose(pf *rows)
 }
 
 #include "cpu/simd_f16_soft.h"
+
+// Pairs taken apart and put together: even and odd lanes of x followed by y; lanes of x and y in turn, first and second half.
+static inline pf pf_even(pf x, pf y) { return (pf){{x.v[0], x.v[2], y.v[0], y.v[2]}}; }
+static inline pf pf_odd(pf x, pf y) { return (pf){{x.v[1], x.v[3], y.v[1], y.v[3]}}; }
+static inline pf pf_zip_low(pf x, pf y) { return (pf){{x.v[0], y.v[0], x.v[1], y.v[1]}}; }
+static inline pf pf_zip_high(pf x, pf y) { return (pf){{x.v[2], y.v[2], x.v[3], y.v[3]}}; }
+static inline pd pd_even(pd x, pd y) { return (pd){{x.v[0], y.v[0]}}; }
+static inline pd pd_odd(pd x, pd y) { return (pd){{x.v[1], y.v[1]}}; }
+static inline pd pd_zip_low(pd x, pd y) { return (pd){{x.v[0], y.v[0]}}; }
+static inline pd pd_zip_high(pd x, pd y) { return (pd){{x.v[1], y.v[1]}}; }

@@ -288,3 +288,13 @@ static inline double vd_tree_add(pd a, pd b, pd c, pd d)
 static inline __attribute__((always_inline)) void pf_transpose(pf *rows) { _MM_TRANSPOSE4_PS(rows[0], rows[1], rows[2], rows[3]); }
 
 #include "cpu/simd_f16_soft.h"
+
+// Pairs taken apart and put together: even and odd lanes of x followed by y; lanes of x and y in turn, first and second half.
+static inline pf pf_even(pf x, pf y) { return _mm_shuffle_ps(x, y, 0x88); }
+static inline pf pf_odd(pf x, pf y) { return _mm_shuffle_ps(x, y, 0xdd); }
+static inline pf pf_zip_low(pf x, pf y) { return _mm_unpacklo_ps(x, y); }
+static inline pf pf_zip_high(pf x, pf y) { return _mm_unpackhi_ps(x, y); }
+static inline pd pd_even(pd x, pd y) { return _mm_unpacklo_pd(x, y); }
+static inline pd pd_odd(pd x, pd y) { return _mm_unpackhi_pd(x, y); }
+static inline pd pd_zip_low(pd x, pd y) { return _mm_unpacklo_pd(x, y); }
+static inline pd pd_zip_high(pd x, pd y) { return _mm_unpackhi_pd(x, y); }

@@ -151,7 +151,7 @@ static bool same_strides(const nbx_tensor *a, const nbx_tensor *b) {
 static nbx_status resize_target(nbx_op_call *c, const nbx_tensor *result, nbx_tensor *target) {
     if (nbx_same_shape(result, target) && (!(c->op->flags & NBX_OP_RESTRIDE_OUT) || same_strides(result, target))) return NBX_OK;
     int64_t stride[NBX_MAX_RANK];
-    if (c->op->flags & NBX_OP_EXACT_OUT) nbx_strides_contiguous(result->rank, result->shape, stride);
+    if (c->op->flags & (NBX_OP_EXACT_OUT | NBX_OP_PACKED_OUT)) nbx_strides_contiguous(result->rank, result->shape, stride);
     else nbx_strides_preserve(result, stride);  // the result's own; a view with gaps is packed
     const int64_t bytes = nbx_extent_bytes((nbx_dtype)target->dtype, result->rank, result->shape, stride, target->offset);
     if (bytes < 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "the result is larger than any memory");
