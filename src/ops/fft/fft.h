@@ -40,6 +40,7 @@ typedef struct fft_plan {
     int64_t n;
     int32_t double_precision, kind, method;
     int64_t n1, n2;                 // split: of n, or of the convolution
+    int32_t rows;                   // the node of n2; that of n1, or of direct transforms, is 0
     int64_t real_n, half;           // points of the real transform, and its [real_n / 4 + 1] factors, if real_n is even
     int64_t wide, coarse, fine;     // split: w^(row * lane) [rows][2][lanes]; w^(i << shift) and w^i in double
     int32_t shift;

@@ -259,7 +259,7 @@ static void NAME(split_rows)(void *arg, int64_t begin, int64_t end, int thread)
         for (int l = 0; l < out.count; l++) out.at[l] = (group * LANES + l) * b->out_step;
         NAME(see_adjacent)(&out);
         NAME(turn)(b->mid, rows, group * LANES, out.count, p->n2, at.x);
-        NAME(transform)(p, 1, at.x, at.y, at.spare, b->inverse ? LANES : 0);
+        NAME(transform)(p, p->rows, at.x, at.y, at.spare, b->inverse ? LANES : 0);
         if (b->kind == FFT_R2C) NAME(store_half)(b, at.y, group * LANES, out.count);
         else NAME(store_complex)(b->out, &out, b->out_step * p->n1, p->n2, at.y, b->scale);
     }
@@ -282,7 +282,7 @@ static void NAME(back_rows)(void *arg, int64_t begin, int64_t end, int thread)
                 at.x[j * POINT + l] = here ? from[0] : 0;
                 at.x[j * POINT + LANES + l] = !here || end_point ? 0 : 2 * k <= n ? from[1] : -from[1];
             }
-        NAME(transform)(p, 1, at.x, at.y, at.spare, LANES);
+        NAME(transform)(p, p->rows, at.x, at.y, at.spare, LANES);
         NAME(twiddle)(p, at.y, b->mid + group * p->n2 * POINT, p->n2, group * LANES, LANES);
     }
 }

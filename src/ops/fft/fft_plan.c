@@ -319,7 +319,9 @@ static bool build(builder *b) {
     }
     if (p->method == FFT_DIRECT) return build_nodes(b, p->real_n && p->real_n % 2 == 0 ? p->n / 2 : p->n);
     const int64_t m = p->n1 * p->n2;
-    if (!build_nodes(b, p->method == FFT_SPLIT && p->real_n && p->real_n % 2 == 0 ? p->n1 / 2 : p->n1) || !build_nodes(b, p->n2)) return false;
+    if (!build_nodes(b, p->method == FFT_SPLIT && p->real_n && p->real_n % 2 == 0 ? p->n1 / 2 : p->n1)) return false;
+    p->rows = b->next_node;
+    if (!build_nodes(b, p->n2)) return false;
     build_split(b, m);
     if (p->method == FFT_SPLIT) return true;
     p->chirp = place_reals(b, 2 * p->n);
