@@ -111,6 +111,7 @@ static int by_size(const void *a, const void *b) {
 static int failed(runner *r) { return complain("run", EXIT_FAILED, "%s", nbx_last_message(r->ctx)); }
 
 static int run_once(runner *r) {
+    if (r->options->seeded) nbx_manual_seed(r->ctx, (uint64_t)r->options->seed);
     if (nbx_session_run(r->session, r->inputs, nbx_program_input_count(r->program), r->outputs, nbx_program_output_count(r->program), NULL) != NBX_OK)
         return failed(r);
     return nbx_synchronize(r->ctx) == NBX_OK ? EXIT_RIGHT : failed(r);
