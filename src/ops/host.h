@@ -17,8 +17,10 @@ extern "C" {
 #include "ops/index/rows.h"
 #include "ops/matmul/product.h"
 #include "ops/pool/pooling.h"
+#include "ops/random/generator.h"
 #include "ops/reduce/lines.h"
 #include "ops/reduce/reduce.h"
+#include "ops/resample/resample.h"
 #include "ops/sort/search.h"
 
 #define NBX_HOST_ABI 1

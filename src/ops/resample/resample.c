@@ -1,8 +1,7 @@
 // upsample_*: nearest, linear and cubic resampling in one to three dims, with and without antialiasing.
-#include <math.h>
 #include <string.h>
 
-#include "ops/resample/resample.h"
+#include "ops/resample/resample_table.h"
 
 static const resample_form *form_of(const nbx_op_call *c) { return (const resample_form *)c->op->data; }
 
@@ -78,22 +77,10 @@ static nbx_status infer(nbx_op_call *c) {
 }
 
 // ------------------------------------------------------------------------------------------------------------ numbers
-// Input positions per position of the result.
-static double step_of(const nbx_resample *p, int d) {
-    const resample_axis *a = &p->axis[d];
-    if (p->align_corners && p->kind >= RESAMPLE_LINEAR) return a->out > 1 ? (double)(a->in - 1) / (double)(a->out - 1) : 0;
-    return a->scale > 0 ? 1 / a->scale : (double)a->in / (double)a->out;
-}
-
-// ATen computes positions in float32, but for float64 and bytes.
-static double narrowed(const nbx_resample *p, double x) {
-    return p->dtype == NBX_FLOAT64 || p->dtype == NBX_UINT8 ? x : (double)(float)x;
-}
-
 static int taps_of(const nbx_resample *p, int d) {
     const int taps = p->kind == RESAMPLE_LINEAR ? 2 : p->kind == RESAMPLE_CUBIC ? 4 : 1;
     if (!p->antialias) return taps;
-    const double support = taps * 0.5 * fmax(step_of(p, d), 1);
+    const double support = taps * 0.5 * fmax(resample_step(p, d), 1);
     return support > 1e9 ? 1 : (int)ceil(support) * 2 + 1;
 }
 
@@ -122,94 +109,9 @@ void nbx_resample_of(const nbx_op_call *c, nbx_resample *p) {
     p->output = y->storage && y->numel ? nbx_data(y) : NULL;
 }
 
-static int64_t nearest_index(const nbx_resample *p, int d, int64_t o) {
-    const resample_axis *a = &p->axis[d];
-    const float step = (float)step_of(p, d);
-    int64_t i;
-    // In two dims ATen does without the factor where the sizes are equal or doubled.
-    const bool planar = p->dims == 2;
-    if (p->kind == RESAMPLE_NEAREST_EXACT) i = (int64_t)floorf(((float)o + 0.5f) * step);
-    else if (planar && a->out == a->in) i = o;
-    else if (planar && a->out == 2 * a->in) i = o >> 1;
-    else i = (int64_t)floorf((float)o * step);
-    return i < a->in - 1 ? i : a->in - 1;
-}
-
-// Cubic convolution: 1 at 0, 0 at other whole numbers, support 2.
-static double cubic(double x, double a) {
-    x = fabs(x);
-    if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-    return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
-}
-
-static double triangle(double x) { return fabs(x) < 1 ? 1 - fabs(x) : 0; }
-
-static void plain_taps(const nbx_resample *p, int d, int64_t o, int32_t *index, double *weight) {
-    const resample_axis *a = &p->axis[d];
-    const double step = narrowed(p, step_of(p, d));
-    double at = p->align_corners ? step * (double)o : step * ((double)o + 0.5) - 0.5;
-    at = narrowed(p, at);
-    if (p->kind == RESAMPLE_LINEAR) {
-        at = at < 0 ? 0 : at;
-        const int64_t i = (int64_t)at < a->in - 1 ? (int64_t)at : a->in - 1;
-        const double t = fmin(fmax(at - (double)i, 0), 1);
-        index[0] = (int32_t)i, index[1] = (int32_t)(i < a->in - 1 ? i + 1 : i);
-        weight[0] = 1 - t, weight[1] = t;
-        return;
-    }
-    const double base = floor(at), t = at - base;
-    for (int k = 0; k < 4; k++) {
-        const double i = base - 1 + k;
-        index[k] = (int32_t)(i < 0 ? 0 : i > (double)(a->in - 1) ? (double)(a->in - 1) : i);
-        weight[k] = cubic(t + 1 - k, -0.75);
-    }
-}
-
-// Weights of a filter as wide as a position's share of the input, over the inputs it covers, normalised.
-static void filter_taps(const nbx_resample *p, int d, int64_t o, int32_t *index, double *weight) {
-    const resample_axis *a = &p->axis[d];
-    const double step = narrowed(p, step_of(p, d)), wide = fmax(step, 1), support = (p->kind == RESAMPLE_LINEAR ? 1 : 2) * wide;
-    const double middle = (double)o + 0.5, centre = narrowed(p, step * middle);
-    // One rounding, as the compiled ATen has it: which inputs a NaN at the edge of the filter reaches depends on it.
-    int64_t first = (int64_t)narrowed(p, narrowed(p, fma(step, middle, -support)) + 0.5);
-    int64_t last = (int64_t)narrowed(p, narrowed(p, fma(step, middle, support)) + 0.5);
-    double total = 0;
-    if (first < 0) first = 0;
-    if (last > a->in) last = a->in;
-    for (int k = 0; k < a->taps; k++) {
-        const double x = ((double)(first + k) - centre + 0.5) / wide;
-        index[k] = first + k < last ? (int32_t)(first + k) : -1;
-        weight[k] = index[k] < 0 ? 0 : p->kind == RESAMPLE_LINEAR ? triangle(x) : cubic(x, -0.5);
-        total += weight[k];
-    }
-    for (int k = 0; k < a->taps && total != 0; k++) weight[k] /= total;
-}
-
-// Taps of one input become one, so that its weight is rounded once.
-static void merge_taps(int taps, int32_t *index, double *weight) {
-    int last = 0;
-    for (int k = 1; k < taps; k++) {
-        if (index[k] == index[last]) weight[last] += weight[k];
-        else index[++last] = index[k], weight[last] = weight[k];
-    }
-    for (int k = last + 1; k < taps; k++) index[k] = -1, weight[k] = 0;
-}
-
 void nbx_resample_table(const nbx_resample *p, int d, int32_t *index, double *weight) {
-    const resample_axis *a = &p->axis[d];
-    for (int64_t o = 0; o < a->out; o++, index += a->taps, weight += a->taps) {
-        if (p->kind < RESAMPLE_LINEAR) {
-            index[0] = (int32_t)nearest_index(p, d, o);
-            weight[0] = 1;
-        } else if (a->taps == 1) {
-            index[0] = 0, weight[0] = 1;  // a dim that is not resampled
-        } else if (p->antialias) {
-            filter_taps(p, d, o, index, weight);
-        } else {
-            plain_taps(p, d, o, index, weight);
-            if (p->dtype == NBX_UINT8) merge_taps(a->taps, index, weight);
-        }
-    }
+    const int taps = p->axis[d].taps;
+    for (int64_t o = 0; o < p->axis[d].out; o++) resample_position(p, d, o, index + o * taps, weight + o * taps);
 }
 
 static size_t place(size_t *total, size_t bytes) {

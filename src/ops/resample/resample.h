@@ -6,6 +6,10 @@
 
 #define RESAMPLE_DIMS 3
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum resample_kind { RESAMPLE_NEAREST, RESAMPLE_NEAREST_EXACT, RESAMPLE_LINEAR, RESAMPLE_CUBIC } resample_kind;
 
 typedef struct resample_form {
@@ -47,4 +51,7 @@ void nbx_resample_places(const nbx_resample *p, int threads, resample_places *pl
 NBX_CPU_DECLARE(resample_cpu);
 NBX_CPU_DECLARE(grid_sampler_cpu);
 
+#ifdef __cplusplus
+}
+#endif
 #endif
