@@ -1,4 +1,6 @@
-// The allocation seam. Everything is aligned to 64 bytes, a cache line and the widest vector, so one free serves all.
+// The allocation seam. malloc's alignment does for descriptors and lists, and its fast path is three times as fast as
+// aligned_alloc's (an eager operator: 333 -> 200 ns); tensors ask for 64 bytes, a cache line and the widest vector. One free
+// serves all.
 #include "core/memory.h"
 
 #include <stdatomic.h>
@@ -22,26 +24,31 @@ static int permitted(void)
     return 1;
 }
 
-void *nbx_alloc_aligned(size_t alignment, size_t bytes)
+static void *counted(void *p)
 {
-    if (alignment < 64) alignment = 64;
-    if (bytes > SIZE_MAX / 2 || !permitted()) return NULL;
-    const size_t rounded = bytes == 0 ? alignment : (bytes + alignment - 1) / alignment * alignment;
-    void *p = aligned_alloc(alignment, rounded);
     if (p != NULL) atomic_fetch_add_explicit(&alive, 1, memory_order_relaxed);
     return p;
 }
 
-void *nbx_alloc(size_t bytes) { return nbx_alloc_aligned(64, bytes); }
+void *nbx_alloc_aligned(size_t alignment, size_t bytes)
+{
+    if (alignment < 64) alignment = 64;
+    if (bytes > SIZE_MAX / 2 || !permitted()) return NULL;
+    return counted(aligned_alloc(alignment, bytes == 0 ? alignment : (bytes + alignment - 1) / alignment * alignment));
+}
+
+void *nbx_alloc(size_t bytes)
+{
+    if (bytes > SIZE_MAX / 2 || !permitted()) return NULL;
+    return counted(malloc(bytes == 0 ? 1 : bytes));
+}
 
 void *nbx_alloc_zero(size_t bytes)
 {
-    void *p = nbx_alloc(bytes);
-    if (p != NULL) memset(p, 0, bytes);
-    return p;
+    if (bytes > SIZE_MAX / 2 || !permitted()) return NULL;
+    return counted(calloc(1, bytes == 0 ? 1 : bytes));
 }
 
-// The result has malloc's alignment only.
 void *nbx_realloc(void *p, size_t bytes)
 {
     if (p == NULL) return nbx_alloc(bytes);

@@ -8,10 +8,10 @@
 extern "C" {
 #endif
 
-void *nbx_alloc(size_t bytes);       // NULL when the system or a test says so; bytes 0 gives a valid pointer
+void *nbx_alloc(size_t bytes);       // aligned as malloc aligns; NULL when the system or a test says so; bytes 0 gives a valid pointer
 void *nbx_alloc_zero(size_t bytes);
 void *nbx_realloc(void *p, size_t bytes);
-void *nbx_alloc_aligned(size_t alignment, size_t bytes);  // freed by nbx_free, too
+void *nbx_alloc_aligned(size_t alignment, size_t bytes);  // at least 64; freed by nbx_free, too
 void nbx_free(void *p);              // NULL is fine
 char *nbx_strdup(const char *text);
 

@@ -8,6 +8,8 @@
 
 // Pages this large are asked from the kernel directly and as huge pages: a 4 KiB fault costs 0.1 us a page.
 #define HUGE_BYTES ((size_t)4 << 20)
+#define SPARE_BYTES ((size_t)64)   // vector tails may read past the end
+#define SMALL_BYTES ((size_t)512)  // with all around it, still on malloc's fastest path
 
 static int64_t trace_bytes(void) {  // NBX_TRACE_FREE=bytes: report frees of storages at least that large
     static int64_t threshold = -2;
@@ -52,26 +54,35 @@ static void account_give_back(nbx_account *account, size_t bytes) {
 // ----------------------------------------------------------------------------------------------------------- storage
 static void release_host(nbx_storage *s) { nbx_free(s->data); }
 
+// The elements of a small storage lie behind it: one allocation instead of two.
+static char *behind(nbx_storage *s) { return (char *)(((uintptr_t)(s + 1) + 63) & ~(uintptr_t)63); }
+
 static void *host_alloc(size_t bytes) {
-    if (bytes < HUGE_BYTES) return nbx_alloc_aligned(64, bytes + 64);  // 64 spare: vector tails may read past the end
-    void *p = nbx_alloc_aligned((size_t)2 << 20, bytes + 64);
+    if (bytes < HUGE_BYTES) return nbx_alloc_aligned(64, bytes + SPARE_BYTES);
+    void *p = nbx_alloc_aligned((size_t)2 << 20, bytes + SPARE_BYTES);
     if (p) madvise(p, bytes, MADV_HUGEPAGE);
     return p;
 }
 
-nbx_storage *nbx_storage_wrap(nbx_context *ctx, nbx_device device, size_t bytes, void *data,
-                              void (*release)(nbx_storage *), void *owner) {
-    nbx_storage *s = nbx_alloc(sizeof *s);
-    if (!s) {
-        nbx_fail_memory(ctx, sizeof *s, "storage");
-        return NULL;
-    }
-    *s = (nbx_storage){.refs = 1, .device = device, .bytes = bytes, .data = data, .release = release, .owner = owner, .plan = -1};
+static nbx_storage *make(nbx_context *ctx, nbx_device device, size_t bytes, size_t spare) {
+    nbx_storage *s = nbx_alloc(sizeof *s + spare);
+    if (!s) nbx_fail_memory(ctx, sizeof *s + spare, "storage");
+    else *s = (nbx_storage){.refs = 1, .device = device, .bytes = bytes, .plan = -1};
     return s;
 }
 
-nbx_storage *nbx_storage_create(nbx_context *ctx, nbx_device device, size_t bytes) {
-    nbx_storage *s = nbx_storage_wrap(ctx, device, bytes, NULL, NULL, NULL);
+nbx_storage *nbx_storage_wrap(nbx_context *ctx, nbx_device device, size_t bytes, void *data,
+                              void (*release)(nbx_storage *), void *owner) {
+    nbx_storage *s = make(ctx, device, bytes, 0);
+    if (!s) return NULL;
+    s->data = data;
+    s->release = release;
+    s->owner = owner;
+    return s;
+}
+
+static nbx_storage *create(nbx_context *ctx, nbx_device device, size_t bytes, bool small) {
+    nbx_storage *s = make(ctx, device, bytes, small ? bytes + 2 * SPARE_BYTES : 0);
     if (!s || bytes == 0) return s;
     if (!account_take(ctx->account, bytes)) {
         nbx_fail(ctx, NBX_ERROR_MEMORY, "out of memory: %zu bytes for a tensor; the context holds %zu, its ceiling is %zu", bytes,
@@ -81,7 +92,9 @@ nbx_storage *nbx_storage_create(nbx_context *ctx, nbx_device device, size_t byte
     }
     s->account = ctx->account;
     __atomic_fetch_add(&s->account->refs, 1, __ATOMIC_RELAXED);
-    if (device.type == NBX_CPU) {
+    if (small) {
+        s->data = behind(s);
+    } else if (device.type == NBX_CPU) {
         s->data = host_alloc(bytes);
         s->release = release_host;
         if (!s->data) nbx_fail_memory(ctx, bytes, "tensor");
@@ -94,6 +107,28 @@ nbx_storage *nbx_storage_create(nbx_context *ctx, nbx_device device, size_t byte
     account_give_back(s->account, bytes);
     nbx_free(s);
     return NULL;
+}
+
+nbx_storage *nbx_storage_create(nbx_context *ctx, nbx_device device, size_t bytes) {
+    return create(ctx, device, bytes, device.type == NBX_CPU && bytes <= SMALL_BYTES);
+}
+
+nbx_status nbx_storage_grow(nbx_context *ctx, nbx_storage *s, size_t bytes) {
+    if (bytes <= s->bytes) return NBX_OK;
+    nbx_storage *more = create(ctx, s->device, bytes, false);
+    if (!more) return ctx->status;
+    nbx_status status = NBX_OK;
+    if (s->bytes > 0) status = nbx_copy_bytes(ctx, s->device, more->data, s->device, s->data, s->bytes);
+    if (status == NBX_OK) {  // the two change places, but for their counts
+        const nbx_storage old = *s;
+        const int refs = more->refs;
+        *s = *more;
+        *more = old;
+        s->refs = old.refs;
+        more->refs = refs;
+    }
+    nbx_storage_release(more);
+    return status;
 }
 
 void nbx_storage_retain(nbx_storage *s) { __atomic_fetch_add(&s->refs, 1, __ATOMIC_RELAXED); }

@@ -55,6 +55,8 @@ static inline bool nbx_is_none(const nbx_tensor *t) { return t == NBX_NONE; }
 nbx_storage *nbx_storage_create(nbx_context *ctx, nbx_device device, size_t bytes);
 nbx_storage *nbx_storage_wrap(nbx_context *ctx, nbx_device device, size_t bytes, void *data,
                               void (*release)(nbx_storage *), void *owner);
+// Gives it room for bytes, keeping what it holds: all tensors over it see the new memory.
+nbx_status nbx_storage_grow(nbx_context *ctx, nbx_storage *s, size_t bytes);
 nbx_account *nbx_account_create(size_t ceiling_bytes);  // one reference; NULL: no memory
 void nbx_account_release(nbx_account *account);         // NULL is fine
 void nbx_storage_retain(nbx_storage *s);

@@ -15,32 +15,6 @@ static nbx_status become(nbx_op_call *c, nbx_dtype dtype, const nbx_geometry *g,
 static nbx_status same(nbx_op_call *c) { return out_tensor(c, 0, written(c)); }
 
 // ------------------------------------------------------------------------------------------------------------ resize_
-// Gives a storage room for bytes, keeping what it holds. All tensors over it see the new memory.
-static nbx_status grow(nbx_op_call *c, nbx_storage *s, size_t bytes) {
-    if (bytes <= s->bytes) return NBX_OK;
-    nbx_storage *more = nbx_storage_create(c->ctx, s->device, bytes);
-    if (more == NULL) return c->ctx->status;
-    if (s->bytes > 0 && nbx_copy_bytes(c->ctx, s->device, more->data, s->device, s->data, s->bytes) != NBX_OK) {
-        nbx_storage_release(more);
-        return c->ctx->status;
-    }
-    const nbx_storage old = *s;
-    s->bytes = more->bytes;
-    s->data = more->data;
-    s->release = more->release;
-    s->owner = more->owner;
-    s->plan = more->plan;
-    s->account = more->account;
-    more->bytes = old.bytes;
-    more->data = old.data;
-    more->release = old.release;
-    more->owner = old.owner;
-    more->plan = old.plan;
-    more->account = old.account;
-    nbx_storage_release(more);
-    return NBX_OK;
-}
-
 static nbx_status resize_to(nbx_op_call *c, int rank, const int64_t *shape, nbx_memory_format format) {
     nbx_tensor *self = written(c);
     nbx_geometry g = {.rank = rank, .offset = self->offset};
@@ -57,7 +31,7 @@ static nbx_status resize_to(nbx_op_call *c, int rank, const int64_t *shape, nbx_
     nbx_strides_format(format, rank, g.shape, g.stride);
     const int64_t bytes = nbx_extent_bytes((nbx_dtype)self->dtype, rank, g.shape, g.stride, g.offset);
     if (bytes < 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "more bytes than 63 bits can count");
-    if (grow(c, self->storage, (size_t)bytes) != NBX_OK) return c->ctx->status;
+    if (nbx_storage_grow(c->ctx, self->storage, (size_t)bytes) != NBX_OK) return c->ctx->status;
     return become(c, (nbx_dtype)self->dtype, &g, NULL);
 }
 
@@ -129,7 +103,7 @@ static nbx_status set_offset_geometry(nbx_op_call *c, nbx_geometry *g, nbx_stora
         if (g->stride[d] < 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "stride %lld of dim %d is negative", (long long)g->stride[d], d);
     const int64_t bytes = g->offset < 0 ? -1 : nbx_extent_bytes((nbx_dtype)written(c)->dtype, count, g->shape, g->stride, g->offset);
     if (bytes < 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "offset %lld is out of range", (long long)g->offset);
-    if (grow(c, source->storage, (size_t)bytes) != NBX_OK) return c->ctx->status;
+    if (nbx_storage_grow(c->ctx, source->storage, (size_t)bytes) != NBX_OK) return c->ctx->status;
     *storage = source->storage;
     nbx_storage_retain(*storage);
     return NBX_OK;
