@@ -45,6 +45,7 @@ struct nbx_tensor {
 };
 
 static inline void *nbx_data(const nbx_tensor *t) {
+    if (!t->numel) return t->storage->data;  // an empty tensor may have any offset
     return (char *)t->storage->data + t->offset * (int64_t)nbx_dtype_size((nbx_dtype)t->dtype);
 }
 static inline nbx_device nbx_device_of(const nbx_tensor *t) { return t->storage->device; }

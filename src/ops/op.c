@@ -24,7 +24,7 @@ nbx_status nbx_call_fail(nbx_op_call *c, nbx_status status, const char *format, 
 
 nbx_status nbx_call_need_float(nbx_op_call *c, const nbx_tensor *t, bool complex_too) {
     const nbx_dtype d = (nbx_dtype)t->dtype;
-    if (nbx_dtype_is_float(d) || (complex_too && nbx_dtype_is_complex(d))) return NBX_OK;
+    if ((nbx_dtype_is_float(d) && !nbx_dtype_is_float8(d)) || (complex_too && nbx_dtype_is_complex(d))) return NBX_OK;
     return nbx_call_fail(c, NBX_ERROR_DTYPE, "expected a floating point%s tensor, found %s", complex_too ? " or complex" : "",
                          nbx_dtype_name(d));
 }

@@ -113,7 +113,7 @@ static nbx_status infer_empty_permuted(nbx_op_call *c) {
         if (seen[d]) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "dim %lld appears more than once", (long long)d);
         seen[d] = true;
         stride[d] = next;
-        next *= shape[d];
+        if (__builtin_mul_overflow(next, shape[d], &next)) return nbx_call_fail(c, NBX_ERROR_SHAPE, "its sizes multiply to more than any memory holds");
     }
     return describe(c, 0, create_dtype(c, 2, NBX_FLOAT32), stride);
 }

@@ -76,7 +76,7 @@ static nbx_status clamp_max_bound(nbx_op_call *c, ew_types *types, ew_params *p)
 static nbx_value no_bound(nbx_dtype dtype, bool low) {
     if (!nbx_dtype_is_integral(dtype, true)) return nbx_of_float(low ? -(double)INFINITY : (double)INFINITY);
     const int bits = 8 * (int)nbx_dtype_size(dtype);
-    if (!nbx_dtype_is_signed(dtype)) return nbx_of_int(low ? 0 : (int64_t)((UINT64_C(1) << bits) - 1));
+    if (!nbx_dtype_is_signed(dtype)) return nbx_of_int(low ? 0 : (int64_t)(UINT64_MAX >> (64 - bits)));
     return nbx_of_int(low ? INT64_MIN >> (64 - bits) : INT64_MAX >> (64 - bits));
 }
 

@@ -23,7 +23,7 @@ static nbx_status take_order(nbx_op_call *c, ew_types *types, ew_params *p) {
 static nbx_status take_dimension(nbx_op_call *c, ew_types *types, ew_params *p) {
     if (types->compute == NBX_BOOL || arg_tensor(c, 0)->dtype == NBX_BOOL) return nbx_call_fail(c, NBX_ERROR_DTYPE, "is not defined for bool");
     p->i[0] = arg_int(c, 1);
-    p->f[0] = (double)(p->i[0] * (p->i[0] - 1)) * 0.25 * 1.14472988584940017414;
+    p->f[0] = (double)p->i[0] * ((double)p->i[0] - 1) * 0.25 * 1.14472988584940017414;
     if (p->i[0] >= 1) return NBX_OK;
     return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "p must be positive, not %lld", (long long)p->i[0]);
 }

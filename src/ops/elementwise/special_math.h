@@ -344,7 +344,8 @@ SPECIAL_FUNCTION double special_airy(double x) {
 }
 
 // --------------------------------------------------------------------------------------------------------- polynomials
-// By three-term recurrence; degree below 0 gives 0.
+// By three-term recurrence; degree below 0 gives 0. Longer recurrences than this have no digit left, and would take minutes.
+enum { SPECIAL_LONGEST_RECURRENCE = 1 << 20 };
 SPECIAL_FUNCTION double special_chebyshev(double x, int64_t n, int kind) {  // kind 0 to 3: T, U, V, W
     if (n < 0) return 0;
     if (kind == 0) {
@@ -372,6 +373,7 @@ SPECIAL_FUNCTION double special_chebyshev(double x, int64_t n, int kind) {  // k
     const double first[] = {x, 2 * x, 2 * x - 1, 2 * x + 1};
     double before = 1, now = first[kind];
     if (n == 0) return 1;
+    if (n > SPECIAL_LONGEST_RECURRENCE) return (double)NAN;
     for (int64_t k = 2; k <= n && now == now; k++) {
         const double next = 2 * x * now - before;
         before = now;
@@ -384,6 +386,7 @@ SPECIAL_FUNCTION double special_hermite(double x, int64_t n, bool physicist) {
     const double factor = physicist ? 2 : 1;
     double before = 1, now = factor * x;
     if (n == 0) return 1;
+    if (n > SPECIAL_LONGEST_RECURRENCE) return (double)NAN;
     for (int64_t k = 2; k <= n && now == now; k++) {
         const double next = factor * (x * now - (double)(k - 1) * before);
         before = now;
@@ -395,6 +398,7 @@ SPECIAL_FUNCTION double special_laguerre(double x, int64_t n) {
     if (n < 0) return 0;
     if (x == 0 || n == 0) return 1;
     double before = 1, now = 1 - x;
+    if (n > SPECIAL_LONGEST_RECURRENCE) return (double)NAN;
     for (int64_t k = 1; k < n && now == now; k++) {
         const double next = ((2 * (double)k + 1 - x) * now - (double)k * before) / ((double)k + 1);
         before = now;
@@ -407,6 +411,7 @@ SPECIAL_FUNCTION double special_legendre(double x, int64_t n) {
     if (fabs(x) == 1) return x > 0 || n % 2 == 0 ? 1 : -1;
     if (n == 0) return 1;
     double before = 1, now = x;
+    if (n > SPECIAL_LONGEST_RECURRENCE) return (double)NAN;
     for (int64_t k = 1; k < n && now == now; k++) {
         const double next = ((2 * (double)k + 1) * x * now - (double)k * before) / ((double)k + 1);
         before = now;

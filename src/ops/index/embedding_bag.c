@@ -145,8 +145,9 @@ static nbx_status dense_backward_infer(nbx_op_call *c) {
     const int64_t columns = grad->shape[grad->rank - 1], shape[2] = {arg_int(c, 2), columns};
     if (grad->numel != indices->numel * columns || nbx_combine_of(NBX_COMBINE_ADD, (nbx_dtype)grad->dtype) == NULL)
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "the gradient must have a row for each index");
-    c->scratch_bytes = sizeof(int64_t) * (size_t)(shape[0] + 1);
-    return out_new(c, 0, (nbx_dtype)grad->dtype, 2, shape, NULL) ? NBX_OK : c->ctx->status;
+    if (!out_new(c, 0, (nbx_dtype)grad->dtype, 2, shape, NULL)) return c->ctx->status;
+    if (__builtin_mul_overflow((size_t)shape[0] + 1, sizeof(int64_t), &c->scratch_bytes)) return nbx_call_fail(c, NBX_ERROR_SHAPE, "%lld weights are more than any memory holds", (long long)shape[0]);
+    return NBX_OK;
 }
 
 // Byte offset of row i of t, whose last `tail` dims make a row.

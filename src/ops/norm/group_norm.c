@@ -16,7 +16,7 @@ static nbx_status infer_native(nbx_op_call *c) {
     if (status != NBX_OK) return status;
     if (groups < 1 || channels % groups != 0)
         return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "%lld channels do not make %lld groups", (long long)channels, (long long)groups);
-    if (batch < 0 || channels < 0 || area < 0 || x->numel != batch * channels * area || x->rank < 2 || x->shape[0] != batch ||
+    if (batch < 0 || channels < 0 || area < 0 || x->rank < 2 || x->numel != nbx_shape_numel(3, (int64_t[]){batch, channels, area}) || x->shape[0] != batch ||
         x->shape[1] != channels)
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "N, C, HxW = %lld, %lld, %lld are not those of the input", (long long)batch,
                              (long long)channels, (long long)area);

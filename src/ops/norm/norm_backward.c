@@ -57,7 +57,8 @@ static nbx_status compose_group_norm_backward(nbx_op_call *c) {
     const nbx_tensor *given = arg_tensor(c, 1), *weight = wide(ctx, arg_tensor(c, 4));
     const int64_t batch = arg_int(c, 5), channels = arg_int(c, 6), area = arg_int(c, 7), groups = arg_int(c, 8);
     const nbx_dtype dtype = (nbx_dtype)given->dtype;
-    if (groups < 1 || channels % groups != 0 || given->numel != batch * channels * area)
+    if (groups < 1 || batch < 0 || channels < 0 || area < 0 || channels % groups != 0 ||
+        given->numel != nbx_shape_numel(3, (int64_t[]){batch, channels, area}))
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "N, C, HxW and group do not fit the input");
     const int64_t shape[4] = {batch, groups, channels / groups, area}, stats[4] = {batch, groups, 1, 1};
     const int64_t per_channel[4] = {1, groups, channels / groups, 1}, flat[1] = {channels}, inner[2] = {2, 3}, outer[2] = {0, 3};

@@ -26,8 +26,10 @@ static nbx_status read_patches(nbx_op_call *c, int first, patches *p) {
         read_pair(c, first + 2, "padding", 0, p->padding) != NBX_OK || read_pair(c, first + 3, "stride", 1, p->step) != NBX_OK)
         return c->ctx->status;
     for (int i = 0; i < 2; i++) {
-        const int64_t span = p->size[i] + 2 * p->padding[i] - p->dilation[i] * (p->kernel[i] - 1) - 1;
-        p->count[i] = span < 0 ? 0 : span / p->step[i] + 1;
+        int64_t reach, padded, span;
+        const bool overflow = __builtin_mul_overflow(p->dilation[i], p->kernel[i] - 1, &reach) || __builtin_mul_overflow(p->padding[i], 2, &padded) ||
+                              __builtin_add_overflow(padded, p->size[i], &padded) || __builtin_sub_overflow(padded, reach, &span) || span >= INT64_MAX / 2;
+        p->count[i] = overflow || span < 1 ? 0 : (span - 1) / p->step[i] + 1;
         if (p->count[i] < 1)
             return nbx_call_fail(c, NBX_ERROR_SHAPE, "no patch fits into an image of %lld by %lld", (long long)p->size[0], (long long)p->size[1]);
     }

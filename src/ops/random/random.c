@@ -314,6 +314,7 @@ static nbx_status plan(nbx_op_call *c, nbx_dtype dtype, draw *d) {
         if (!(d->a >= 0 && d->a <= 1)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "p %g lies outside [0, 1]", d->a);
         break;
     case DRAW_RANGE: {
+        if (nbx_dtype_is_complex(dtype)) return nbx_call_fail(c, NBX_ERROR_DTYPE, "is not defined for %s", nbx_dtype_name(dtype));
         const int64_t from = f->a >= 0 ? arg_int(c, f->a) : 0;
         if (f->b >= 0 && arg_is_none(c, f->b)) {
             const int64_t last = greatest_of(dtype);

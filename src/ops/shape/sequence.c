@@ -135,6 +135,7 @@ static nbx_status pad_packed(nbx_op_call *c) {
     int64_t sum = 0;
     for (int64_t t = 0; t < steps; t++) {
         if (sizes[t] <= 0 || (t > 0 && sizes[t] > sizes[t - 1])) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "batch_sizes must be positive and in falling order");
+        if (sizes[t] > data->shape[0] - sum) return nbx_call_fail(c, NBX_ERROR_SHAPE, "batch_sizes add up to more than the %lld rows of data", (long long)data->shape[0]);
         sum += sizes[t];
     }
     if (sum != data->shape[0]) return nbx_call_fail(c, NBX_ERROR_SHAPE, "batch_sizes add up to %lld, data has %lld rows", (long long)sum, (long long)data->shape[0]);

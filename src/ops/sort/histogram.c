@@ -61,8 +61,7 @@ static nbx_status histc(nbx_op_call *c) {
         const double x = value_at(self, i);
         if (!(x >= low && x <= high)) continue;
         const double place = rounded(d, rounded(d, rounded(d, x - low) * rounded(d, (double)bins)) / rounded(d, high - low));  // in self's dtype
-        int64_t bin = (int64_t)place;
-        if (bin >= bins) bin = bins - 1;
+        const int64_t bin = place < (double)bins ? (int64_t)place : bins - 1;  // not a number: the last one
         char *to = (char *)nbx_data(out) + bin * step;
         element_set_double(d, to, element_double(d, to) + 1);
     }
