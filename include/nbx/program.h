@@ -33,10 +33,13 @@ typedef struct nbx_program_options {
     // the context lists as many as fit.
     void (*report)(void *arg, const char *reason);
     void *report_arg;
+    // Passes to leave out, "fold,batch_norm": fold (what depends on constants only is computed at load), batch_norm (folded into
+    // the convolution before it; results differ in the last bits, docs/numerics.md), dead (what nobody reads is not computed).
+    const char *without;
 } nbx_program_options;
 
 // Loads a program for the context's device. Weights are used where they lie in the mapped file (a page is read when a run
-// first touches it); nothing is executed. options may be NULL.
+// first touches it), but for those that a pass computes something from. options may be NULL.
 //   errors: IO (no such file), FORMAT (not an exported program, or a damaged one), UNSUPPORTED (operators, dtypes or
 //   constructs this library lacks: all of them are listed, each with a line of the model's source), MEMORY
 NBX_API NBX_MUST_CHECK nbx_status nbx_program_load(nbx_context *ctx, const char *path, const nbx_program_options *options,

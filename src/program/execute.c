@@ -229,6 +229,7 @@ static nbx_status run_nodes(frame *f) {
     nbx_context *ctx = f->run->ctx;
     for (int32_t i = 0; i < f->graph->node_count; i++) {
         const nbx_node *node = &f->graph->nodes[i];
+        if (node->kind == NBX_NODE_DROPPED) continue;
         const nbx_scope scope = nbx_scope_open(ctx);
         const int begin = f->run->trace ? ctx->recorder->command_count : 0;
         nbx_status status = run_node(f, node);
@@ -253,6 +254,15 @@ static nbx_status run_frame(frame *f, const nbx_value *inputs, nbx_value *output
         status = resolve(f, NULL, &f->graph->outputs[k], &outputs[k]);
         retain_value(&outputs[k]);
     }
+    return status;
+}
+
+nbx_status nbx_node_run(nbx_context *ctx, const nbx_graph *graph, const nbx_node *node, nbx_value *values) {
+    nbx_run run = {.ctx = ctx, .lower = NBX_DTYPE_NONE};
+    frame f = {&run, graph, values};
+    const nbx_scope scope = nbx_scope_open(ctx);
+    const nbx_status status = run_node(&f, node);
+    nbx_scope_close(ctx, scope, NULL);
     return status;
 }
 

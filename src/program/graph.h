@@ -40,6 +40,7 @@ typedef enum nbx_node_kind {
     NBX_NODE_HOST,      // sizes, checks and arithmetic of symbolic numbers: code is an nbx_host_code (symbolic.h)
     NBX_NODE_HIGHER,    // code is an nbx_higher_code (higher.h)
     NBX_NODE_UNKNOWN,   // reported; never run
+    NBX_NODE_DROPPED,   // a pass found that it need not run; it stays, so that the others keep their numbers
 } nbx_node_kind;
 
 typedef struct nbx_node {
@@ -79,6 +80,8 @@ struct nbx_graph {
     nbx_node *nodes;
     int32_t node_count;
     int32_t graph_count;       // sub-graphs inside, all levels
+    bool *written;             // [value_count]: may anything write into its memory?
+    bool *returned;            // [value_count]: may an output share its memory?
     bool *input_written;       // [input_count]: may the graph write into this input's memory?
     int32_t *output_alias;     // [output_count]: an input whose memory the output may share, or -1
 };
@@ -128,9 +131,12 @@ bool nbx_graph_fail(nbx_graph_reader *r, const char *format, ...) NBX_PRINTF(2, 
 // Number of a value of the graph being read; -1: fails, undefined.
 int32_t nbx_graph_value_of(nbx_graph_reader *r, const char *name);
 
-// Fills input_written and output_alias, sub-graphs first.
+// Calls visit for every value that an operand reads.
+void nbx_operand_visit(const nbx_operand *operand, void (*visit)(void *arg, int32_t value), void *arg);
+
+// Fills written, returned, input_written and output_alias, sub-graphs first.
 bool nbx_graph_find_writes(nbx_context *ctx, nbx_arena *arena, nbx_graph *graph);
-// Fills every node's release list.
+// Fills every node's release list; again when nodes have changed.
 bool nbx_graph_find_releases(nbx_context *ctx, nbx_arena *arena, nbx_graph *graph);
 
 #ifdef __cplusplus

@@ -5,15 +5,10 @@
 #include "program/graph.h"
 #include "program/higher.h"
 
-typedef struct visitor {
-    void (*visit)(void *arg, int32_t value);
-    void *arg;
-} visitor;
-
-static void visit_operand(const nbx_operand *o, const visitor *v) {
-    if (o->kind == NBX_OPERAND_VALUE) v->visit(v->arg, o->as.value);
+void nbx_operand_visit(const nbx_operand *o, void (*visit)(void *arg, int32_t value), void *arg) {
+    if (o->kind == NBX_OPERAND_VALUE) visit(arg, o->as.value);
     if (o->kind == NBX_OPERAND_LIST)
-        for (int32_t i = 0; i < o->as.list.count; i++) visit_operand(&o->as.list.items[i], v);
+        for (int32_t i = 0; i < o->as.list.count; i++) nbx_operand_visit(&o->as.list.items[i], visit, arg);
 }
 
 // ------------------------------------------------------------------------------------------------------------ liveness
@@ -49,14 +44,15 @@ bool nbx_graph_find_releases(nbx_context *ctx, nbx_arena *arena, nbx_graph *g) {
     liveness l = {nbx_arena_array(ctx, arena, (size_t)g->value_count + 1, sizeof *l.last), 0};
     if (!l.last) return false;
     memset(l.last, -1, (size_t)g->value_count * sizeof *l.last);
-    const visitor v = {note_use, &l};
+    for (int32_t i = 0; i < g->node_count; i++) g->nodes[i].release_count = 0;
     for (; l.node < g->node_count; l.node++) {
         const nbx_node *node = &g->nodes[l.node];
-        for (int32_t i = 0; i < node->arg_count; i++) visit_operand(&node->args[i], &v);
+        if (node->kind == NBX_NODE_DROPPED) continue;
+        for (int32_t i = 0; i < node->arg_count; i++) nbx_operand_visit(&node->args[i], note_use, &l);
         for (int32_t i = 0; i < node->output_count; i++)  // a result nobody uses dies at once
             if (node->outputs[i] >= 0) l.last[node->outputs[i]] = l.node;
     }
-    for (int32_t i = 0; i < g->output_count; i++) visit_operand(&g->outputs[i], &v);  // l.node is past the end: never released
+    for (int32_t i = 0; i < g->output_count; i++) nbx_operand_visit(&g->outputs[i], note_use, &l);  // l.node is past the end: never released
     return share_out(ctx, arena, g, l.last);
 }
 
@@ -81,7 +77,7 @@ static const struct { const char *name; int training; int first; } writes_statis
 typedef struct sets {
     nbx_graph *graph;
     int32_t *parent;  // [value_count]
-    bool *written;    // of a set's root
+    bool *written, *returned;  // of a set's root
     int32_t joined;   // the set that the values of an operand are joined to; -1: none yet
 } sets;
 
@@ -109,6 +105,11 @@ static void write_value(void *arg, int32_t value) {
     s->written[root_of(s, value)] = true;
 }
 
+static void return_value(void *arg, int32_t value) {
+    sets *s = arg;
+    s->returned[root_of(s, value)] = true;
+}
+
 static bool is_listed(const char *name) {
     for (size_t i = 0; i < sizeof may_return_argument / sizeof *may_return_argument; i++)
         if (strcmp(may_return_argument[i], name) == 0) return true;
@@ -121,14 +122,10 @@ static bool results_alias(const nbx_node *node) {
     return (node->op->tags & (NBX_TAG_VIEW | NBX_TAG_MAYBE_VIEW)) || is_listed(node->op->name);
 }
 
-static void write_operand(sets *s, const nbx_operand *o) {
-    const visitor v = {write_value, s};
-    visit_operand(o, &v);
-}
+static void write_operand(sets *s, const nbx_operand *o) { nbx_operand_visit(o, write_value, s); }
 
 static void note_operator(sets *s, const nbx_node *node) {
     const nbx_schema *schema = node->schema;
-    const visitor v = {join_value, s};
     bool marked = false;
     for (int i = 0; i < node->arg_count; i++) {
         if (schema->params[i].written) write_operand(s, &node->args[i]);
@@ -144,7 +141,7 @@ static void note_operator(sets *s, const nbx_node *node) {
     if (!results_alias(node)) return;
     s->joined = -1;
     for (int i = 0; i < node->arg_count; i++)
-        if (!marked || schema->params[i].aliased || schema->params[i].written) visit_operand(&node->args[i], &v);
+        if (!marked || schema->params[i].aliased || schema->params[i].written) nbx_operand_visit(&node->args[i], join_value, s);
     for (int i = 0; i < node->output_count; i++)
         if (node->outputs[i] >= 0 && s->joined >= 0) join_value(s, node->outputs[i]);
 }
@@ -162,10 +159,9 @@ static void add_to_row(void *arg, int32_t value) {
 }
 
 static void add_operand(row *r, const nbx_operand *o) {
-    const visitor v = {add_to_row, r};
     if (o->kind == NBX_OPERAND_LIST)
         for (int32_t i = 0; i < o->as.list.count; i++) add_operand(r, &o->as.list.items[i]);
-    else if (o->kind == NBX_OPERAND_VALUE) visit_operand(o, &v);
+    else if (o->kind == NBX_OPERAND_VALUE) add_to_row(r, o->as.value);
     else if (o->kind == NBX_OPERAND_CONSTANT)
         for (int i = 0; i < (o->as.constant.kind >= NBX_KIND_TENSORS ? o->as.constant.count : o->as.constant.kind < NBX_KIND_STRING); i++) add_to_row(r, -1);
 }
@@ -204,6 +200,12 @@ static int32_t largest_row(const nbx_graph *g) {
 
 static void finish(sets *s) {
     nbx_graph *g = s->graph;
+    for (int32_t k = 0; k < g->output_count; k++) nbx_operand_visit(&g->outputs[k], return_value, s);
+    for (int32_t v = 0; v < g->value_count; v++) {
+        const int32_t root = root_of(s, v);
+        g->written[v] = s->written[root];
+        g->returned[v] = s->returned[root];
+    }
     for (int32_t i = 0; i < g->input_count; i++)
         g->input_written[i] = g->inputs[i].kind == NBX_OPERAND_VALUE && s->written[root_of(s, g->inputs[i].as.value)];
     for (int32_t k = 0; k < g->output_count; k++) {
@@ -220,10 +222,13 @@ bool nbx_graph_find_writes(nbx_context *ctx, nbx_arena *arena, nbx_graph *g) {
     row r = {.capacity = largest_row(g)};
     s.parent = nbx_arena_array(ctx, arena, (size_t)g->value_count + 1, sizeof *s.parent);
     s.written = nbx_arena_array(ctx, arena, (size_t)g->value_count + 1, sizeof *s.written);
+    s.returned = nbx_arena_array(ctx, arena, (size_t)g->value_count + 1, sizeof *s.returned);
+    g->written = nbx_arena_array(ctx, arena, (size_t)g->value_count + 1, sizeof *g->written);
+    g->returned = nbx_arena_array(ctx, arena, (size_t)g->value_count + 1, sizeof *g->returned);
     g->input_written = nbx_arena_array(ctx, arena, (size_t)g->input_count + 1, sizeof *g->input_written);
     g->output_alias = nbx_arena_array(ctx, arena, (size_t)g->output_count + 1, sizeof *g->output_alias);
     r.values = nbx_arena_array(ctx, arena, (size_t)r.capacity + 1, sizeof *r.values);
-    if (!s.parent || !s.written || !g->input_written || !g->output_alias || !r.values) return false;
+    if (!s.parent || !s.written || !s.returned || !g->written || !g->returned || !g->input_written || !g->output_alias || !r.values) return false;
     for (int32_t v = 0; v < g->value_count; v++) s.parent[v] = v;
     for (int32_t i = 0; i < g->node_count; i++) {
         const nbx_node *node = &g->nodes[i];

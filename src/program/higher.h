@@ -55,6 +55,9 @@ typedef struct nbx_run {
 
 // Runs a graph. Inputs are borrowed; outputs receive one value for each output of the graph, tensors with a reference each.
 nbx_status nbx_graph_run(nbx_run *run, const nbx_graph *graph, const nbx_value *inputs, int count, nbx_value *outputs);
+// Runs one operator of a graph by itself. values [graph->value_count]: what it reads; what it gives is put there, tensors with a
+// reference each.
+nbx_status nbx_node_run(nbx_context *ctx, const nbx_graph *graph, const nbx_node *node, nbx_value *values);
 // Runs a higher-order node. args in the program's order (graphs are NONE there: they stand in node->args); lists are values of
 // kind TENSORS, INTS or VALUES. results: room for node->output_count values, tensors with a reference each.
 nbx_status nbx_higher_run(nbx_run *run, const nbx_node *node, const nbx_value *args, nbx_value *results);

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "core/memory.h"
-#include "program/higher.h"
-#include "program/program_parts.h"
+#include "program/passes.h"
 
 static bool fail(nbx_context *ctx, const nbx_program *p, nbx_status status, const char *what) {
     nbx_fail(ctx, status, "%s: %s", p->label, what);
@@ -197,7 +196,7 @@ static bool load_model(nbx_context *ctx, nbx_program *p, const nbx_program_optio
     nbx_json_document *json = nbx_json_create(ctx, p->label, text, bytes);
     const bool good = json && read_program(ctx, p, nbx_json_root(json), options);
     nbx_json_destroy(json);
-    return good && open_stores(ctx, p);
+    return good && open_stores(ctx, p) && nbx_passes_run(ctx, p, options ? options->without : NULL);
 }
 
 static nbx_status load(nbx_context *ctx, const char *label, nbx_bytes *bytes, const nbx_program_options *options, nbx_program **program) {

@@ -1,0 +1,175 @@
+// y = (conv(x, w) + b - mean) / sqrt(var + eps) * gamma + beta is conv(x, w s) + (b - mean) s + beta with s = gamma / sqrt(var + eps)
+// for every output channel: where all of these are constants, no batch norm is left to run. s is computed in float64, and each
+// weight rounded once, so a result differs by no more than a rounding of each product (measured: 4e-7 of the largest element).
+// Left alone: half precision, where a rounding of the weights shows; weights that something else reads, which would be kept twice.
+#include <math.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "program/passes.h"
+
+enum { CONV_WEIGHT = 1, CONV_BIAS = 2, CONV_TRANSPOSED = 6, NORM_WEIGHT = 1, NORM_BIAS = 2, NORM_MEAN = 3, NORM_VAR = 4 };
+
+static bool is_one_of(const nbx_node *node, int count, const char *const *names) {
+    if (node->kind != NBX_NODE_OPERATOR || !node->schema) return false;
+    for (int i = 0; i < count; i++)
+        if (strcmp(node->op->name, names[i]) == 0) return true;
+    return false;
+}
+
+static bool is_false(const nbx_operand *o) { return o->kind == NBX_OPERAND_CONSTANT && o->as.constant.kind == NBX_KIND_BOOL && !o->as.constant.as.boolean; }
+
+static bool is_convolution(const nbx_node *node) {
+    static const char *const plain[] = {"aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::conv1d.padding", "aten::conv2d.padding", "aten::conv3d.padding"};
+    static const char *const general[] = {"aten::convolution"};
+    return is_one_of(node, 6, plain) || (is_one_of(node, 1, general) && is_false(&node->args[CONV_TRANSPOSED]));
+}
+
+// Position of eps in a batch norm in evaluation mode; -1: it is none.
+static int norm_eps(const nbx_node *node) {
+    static const char *const always[] = {"aten::_native_batch_norm_legit_no_training"};
+    static const char *const if_told[] = {"aten::batch_norm", "aten::native_batch_norm"};
+    if (is_one_of(node, 1, always)) return 6;
+    return is_one_of(node, 2, if_told) && is_false(&node->args[5]) ? 7 : -1;
+}
+
+// ------------------------------------------------------------------------------------------------------------- numbers
+// All elements of a constant in row-major order as float64, or `otherwise` for an absent one. NULL: fails ctx.
+static double *read_all(nbx_context *ctx, const nbx_tensor *t, int64_t count, double otherwise) {
+    double *x = nbx_alloc(((size_t)count + 1) * sizeof *x);
+    if (!x) return nbx_fail_memory(ctx, (size_t)count * sizeof *x, "a folded weight"), NULL;
+    for (int64_t i = 0; i < count && !t; i++) x[i] = otherwise;
+    if (!t || !count) return x;
+    if (nbx_tensor_read(ctx, t, x) != NBX_OK) return nbx_free(x), NULL;
+    const float *narrow = (const float *)x;
+    for (int64_t i = count; i-- > 0 && t->dtype == NBX_FLOAT32;) {  // from the end: what is not yet widened lies in front
+        float element;
+        memcpy(&element, (const char *)narrow + i * 4, 4);
+        x[i] = (double)element;
+    }
+    return x;
+}
+
+// Narrows in place, and makes a tensor of it in the open scope.
+static nbx_tensor *write_all(nbx_context *ctx, nbx_dtype dtype, int rank, const int64_t *shape, double *x, int64_t count) {
+    for (int64_t i = 0; i < count && dtype == NBX_FLOAT32; i++) {
+        const float element = (float)x[i];
+        memcpy((char *)x + i * 4, &element, 4);
+    }
+    return nbx_tensor_from_host(ctx, dtype, rank, shape, x);
+}
+
+typedef struct channels {
+    const nbx_tensor *weight, *bias, *gamma, *beta, *mean, *var;  // bias, gamma, beta may be NULL
+    double eps;
+} channels;
+
+static bool fold_numbers(nbx_context *ctx, const channels *c, const nbx_tensor **weight, const nbx_tensor **bias) {
+    const int64_t n = c->weight->shape[0], inner = n ? c->weight->numel / n : 0;
+    const nbx_tensor *const given[6] = {c->weight, c->bias, c->gamma, c->beta, c->mean, c->var};
+    const double otherwise[6] = {0, 0, 1, 0, 0, 0};
+    double *x[6] = {NULL};
+    bool good = true;
+    for (int i = 0; i < 6 && good; i++) good = (x[i] = read_all(ctx, given[i], i ? n : c->weight->numel, otherwise[i])) != NULL;
+    for (int64_t k = 0; k < n && good; k++) {
+        const double scale = x[2][k] / sqrt(x[5][k] + c->eps);
+        for (int64_t i = 0; i < inner; i++) x[0][k * inner + i] *= scale;
+        x[1][k] = (x[1][k] - x[4][k]) * scale + x[3][k];
+    }
+    const nbx_dtype dtype = (nbx_dtype)c->weight->dtype;
+    *weight = good ? write_all(ctx, dtype, c->weight->rank, c->weight->shape, x[0], c->weight->numel) : NULL;
+    *bias = *weight ? write_all(ctx, dtype, 1, &n, x[1], n) : NULL;
+    for (int i = 0; i < 6; i++) nbx_free(x[i]);
+    return *bias != NULL;
+}
+
+// ------------------------------------------------------------------------------------------------------------- pattern
+static bool is_absent(const nbx_operand *o) { return o->kind == NBX_OPERAND_CONSTANT && o->as.constant.kind == NBX_KIND_NONE; }
+
+// A vector of n elements, or absent where that is allowed.
+static bool fits(const nbx_pass *pass, const nbx_operand *o, const nbx_tensor *weight, bool optional, const nbx_tensor **t) {
+    *t = nbx_pass_constant_operand(pass, o);
+    if (!*t) return optional && is_absent(o);
+    return (*t)->rank == 1 && (*t)->numel == weight->shape[0] && (*t)->dtype == weight->dtype;
+}
+
+static bool take_channels(const nbx_pass *pass, const nbx_node *conv, const nbx_node *norm, int eps, channels *c) {
+    c->weight = nbx_pass_constant_operand(pass, &conv->args[CONV_WEIGHT]);
+    if (!c->weight || (c->weight->dtype != NBX_FLOAT32 && c->weight->dtype != NBX_FLOAT64) || c->weight->rank < 3) return false;
+    const nbx_operand *number = &norm->args[eps];
+    if (number->kind != NBX_OPERAND_CONSTANT || number->as.constant.kind != NBX_KIND_FLOAT) return false;
+    c->eps = number->as.constant.as.real;
+    return fits(pass, &conv->args[CONV_BIAS], c->weight, true, &c->bias) && fits(pass, &norm->args[NORM_WEIGHT], c->weight, true, &c->gamma) &&
+           fits(pass, &norm->args[NORM_BIAS], c->weight, true, &c->beta) && fits(pass, &norm->args[NORM_MEAN], c->weight, false, &c->mean) &&
+           fits(pass, &norm->args[NORM_VAR], c->weight, false, &c->var);
+}
+
+static bool read_once(const nbx_pass *pass, const nbx_operand *o) { return o->kind == NBX_OPERAND_VALUE && pass->readers[o->as.value] == 1; }
+
+// Does another weight of the program lie in the same memory?
+static bool is_shared(const nbx_pass *pass, const nbx_operand *o) {
+    const nbx_storage *storage = nbx_pass_constant_operand(pass, o)->storage;
+    int users = 0;
+    for (int32_t v = 0; v < pass->graph->value_count; v++) {
+        const nbx_tensor *t = nbx_pass_constant(pass, v);
+        users += t && t->storage == storage && pass->readers[v] > 0;
+    }
+    return users > 1;
+}
+
+// The convolution's bias, or whichever vector of the batch norm nobody else reads, becomes the new bias.
+static const nbx_operand *bias_place(const nbx_pass *pass, const nbx_node *conv, const nbx_node *norm) {
+    const nbx_operand *places[] = {&conv->args[CONV_BIAS], &norm->args[NORM_MEAN], &norm->args[NORM_VAR], &norm->args[NORM_BIAS], &norm->args[NORM_WEIGHT]};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (read_once(pass, places[i])) return places[i];
+    return NULL;
+}
+
+static bool join(nbx_pass *pass, nbx_node *conv, nbx_node *norm, const channels *c) {
+    const nbx_tensor *weight, *bias;
+    const nbx_operand place = *bias_place(pass, conv, norm);
+    const nbx_scope scope = nbx_scope_open(pass->ctx);
+    const bool good = fold_numbers(pass->ctx, c, &weight, &bias) && nbx_pass_give(pass, conv->args[CONV_WEIGHT].as.value, weight) &&
+                      nbx_pass_give(pass, place.as.value, bias);
+    nbx_scope_close(pass->ctx, scope, NULL);
+    if (!good) return false;
+    nbx_pass_drop(pass, norm);
+    if (conv->args[CONV_BIAS].kind == NBX_OPERAND_VALUE) pass->readers[conv->args[CONV_BIAS].as.value]--;
+    pass->readers[place.as.value]++;
+    conv->args[CONV_BIAS] = place;
+    if (conv->arg_count <= CONV_BIAS) conv->arg_count = CONV_BIAS + 1;
+    conv->outputs[0] = norm->outputs[0];
+    return true;
+}
+
+static bool has_other_results(const nbx_pass *pass, const nbx_node *norm) {
+    for (int32_t k = 1; k < norm->output_count; k++)
+        if (norm->outputs[k] >= 0 && pass->readers[norm->outputs[k]]) return true;
+    return norm->output_count < 1 || norm->outputs[0] < 0;
+}
+
+static bool try_norm(nbx_pass *pass, nbx_node **made_by, nbx_node *norm) {
+    const int eps = norm_eps(norm);
+    if (eps < 0 || norm->arg_count <= eps || !read_once(pass, &norm->args[0]) || has_other_results(pass, norm)) return true;
+    nbx_node *conv = made_by[norm->args[0].as.value];
+    channels c;
+    if (!conv || !is_convolution(conv) || pass->graph->written[norm->args[0].as.value]) return true;
+    if (!take_channels(pass, conv, norm, eps, &c) || !read_once(pass, &conv->args[CONV_WEIGHT]) || is_shared(pass, &conv->args[CONV_WEIGHT])) return true;
+    return !bias_place(pass, conv, norm) || join(pass, conv, norm, &c);
+}
+
+bool nbx_pass_batch_norm(nbx_pass *pass) {
+    nbx_graph *g = pass->graph;
+    nbx_node **made_by = nbx_alloc_zero(((size_t)g->value_count + 1) * sizeof *made_by);
+    if (!made_by) return nbx_fail_memory(pass->ctx, (size_t)g->value_count * sizeof *made_by, "a pass"), false;
+    bool good = true;
+    for (int32_t i = 0; i < g->node_count && good; i++) {
+        nbx_node *node = &g->nodes[i];
+        if (node->kind == NBX_NODE_DROPPED) continue;
+        for (int32_t k = 0; k < node->output_count; k++)
+            if (node->outputs[k] >= 0) made_by[node->outputs[k]] = node;
+        good = try_norm(pass, made_by, node);
+    }
+    nbx_free(made_by);
+    return good;
+}
