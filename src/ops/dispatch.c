@@ -392,7 +392,8 @@ static nbx_status hand_list_over(nbx_op_call *c, nbx_value *result) {
     nbx_context *ctx = c->ctx;
     nbx_tensor **list = nbx_scope_alloc(ctx, sizeof *list * (size_t)(c->list_count + 1));
     if (!list) {
-        drop_results(c);
+        for (int k = 0; k < c->list_count; k++) nbx_release(c->list[k]);
+        c->list_count = 0;
         return ctx->status;
     }
     int failed = 0;
@@ -410,7 +411,7 @@ static bool is_number_list(const nbx_value *v) { return v->kind == NBX_KIND_INTS
 static nbx_status keep_number_lists(nbx_op_call *c) {
     nbx_status status = NBX_OK;
     for (int k = 0; k < c->out_count; k++) {
-        if (c->list || !is_number_list(&c->out[k])) continue;
+        if (!is_number_list(&c->out[k])) continue;
         const size_t bytes = 8 * (size_t)c->out[k].count;
         void *copy = nbx_alloc(bytes);
         if (!copy) status = nbx_fail_memory(c->ctx, bytes, "list of results");
@@ -421,7 +422,7 @@ static nbx_status keep_number_lists(nbx_op_call *c) {
 }
 
 static void free_number_lists(nbx_op_call *c) {
-    for (int k = 0; !c->list && k < c->out_count; k++)
+    for (int k = 0; k < c->out_count; k++)
         if (is_number_list(&c->out[k])) nbx_free((void *)(uintptr_t)c->out[k].as.ints);
 }
 
@@ -442,9 +443,9 @@ static nbx_status hand_over(nbx_op_call *c, nbx_value *results, int capacity, in
         return status;
     }
     if (count) *count = c->out_count;
-    if (c->list) return hand_list_over(c, results);
-    nbx_status status = NBX_OK;
-    for (int k = 0; k < c->out_count; k++) {
+    const int single = c->list ? c->out_count - 1 : c->out_count;
+    nbx_status status = c->list ? hand_list_over(c, &results[single]) : NBX_OK;
+    for (int k = 0; k < single; k++) {
         results[k] = c->out[k];
         if (results[k].kind == NBX_KIND_TENSOR && !nbx_scope_own(c->ctx, (nbx_tensor *)results[k].as.tensor)) status = c->ctx->status;
         if (is_number_list(&results[k]) && hand_number_list_over(c, &results[k]) != NBX_OK) status = c->ctx->status;

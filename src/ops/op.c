@@ -187,7 +187,7 @@ nbx_status out_list(nbx_op_call *c, int count) {
     c->list = nbx_alloc_zero(bytes);
     if (!c->list) return nbx_fail_memory(c->ctx, bytes, "list of results");
     c->list_count = count;
-    c->out_count = 1;
+    c->out_count++;
     return NBX_OK;
 }
 

@@ -141,7 +141,8 @@ nbx_tensor *out_view(nbx_op_call *c, int k, const nbx_tensor *base, nbx_dtype dt
 nbx_status out_tensor(nbx_op_call *c, int k, const nbx_tensor *t);
 void out_none(nbx_op_call *c, int k);                        // an undefined tensor
 void out_value(nbx_op_call *c, int k, nbx_value value);      // a number, bool, dtype (lists: in a scope block)
-// A Tensor[] result: announce its length, then out_new / out_view / out_tensor with k = 0 ... count-1.
+// A Tensor[] result: announce its length, then out_new / out_view / out_tensor with k = 0 ... count-1. Results in front of it
+// are given before; it is the last one.
 nbx_status out_list(nbx_op_call *c, int count);
 // Kernels: result k.
 static inline nbx_tensor *out_get(const nbx_op_call *c, int k) {

@@ -1,5 +1,5 @@
 // fractional_max_pool2d, fractional_max_pool3d: the largest element of windows whose starts random_samples [n, c, dims] spread
-// over the input, the last dim's first; and its place, flat in the plane. A NaN is larger than everything.
+// over the input (of two dims, the width's first); and its place, flat in the plane. A NaN is larger than everything.
 //   start of window i: int((i + sample) alpha) - int(sample alpha), alpha = (in - kernel) / (out - 1); the last one ends
 //   with the input. In the arithmetic of the dtype.
 #include <math.h>
@@ -40,7 +40,7 @@ static nbx_status infer(nbx_op_call *c) {
         if (x->shape[i] == 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "only the batch may be empty");
     for (int i = 0; i < dims; i++) {
         const int64_t kernel = c->args[KERNEL].as.ints[i], size = c->args[SIZE].as.ints[i];
-        if (kernel < 0 || size < 0 || kernel > INT32_MAX || size > INT32_MAX || size + kernel - 1 > x->shape[first + i])
+        if (kernel < 0 || size < 0 || kernel > INT32_MAX || size > INT32_MAX || size + kernel - 1 > x->shape[first + i] - (dims == 3))  // ATen wants one more in three dims
             return nbx_call_fail(c, NBX_ERROR_SHAPE, "%lld windows of %lld do not fit into %lld", (long long)size, (long long)kernel, (long long)x->shape[first + i]);
         shape[first + i] = size;
     }
@@ -50,7 +50,7 @@ static nbx_status infer(nbx_op_call *c) {
 INLINE int64_t window_start(const fractional *f, int64_t n, int64_t channel, int dim, int64_t i, nbx_dtype d) {
     const int64_t most = f->in[dim] - f->kernel[dim], last = f->out[dim] - 1, *s = f->samples->stride;
     if (i == last) return most;
-    const double sample = load_real(nbx_data(f->samples), n * s[0] + channel * s[1] + (POOL_DIMS - 1 - dim) * s[2], d);
+    const double sample = load_real(nbx_data(f->samples), n * s[0] + channel * s[1] + (f->dims == 2 ? 2 - dim : dim) * s[2], d);
     const double alpha = in_dtype(in_dtype((double)most, d) / in_dtype((double)last, d), d);
     const double start = trunc(in_dtype(in_dtype(in_dtype((double)i, d) + sample, d) * alpha, d)) - trunc(in_dtype(sample * alpha, d));
     return !(start > 0) ? 0 : start < (double)most ? (int64_t)start : most;

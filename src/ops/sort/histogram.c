@@ -3,6 +3,7 @@
 #include "ops/shape/element.h"
 #include "ops/shape/geometry.h"
 #include "ops/shape/move.h"
+#include "ops/sort/histogram.h"
 
 #include <math.h>
 
@@ -95,8 +96,7 @@ static nbx_status histogram_infer(nbx_op_call *c) {
 
 static double edge_at(const nbx_tensor *edges, int64_t i) { return value_at(edges, i); }
 
-// The bin of x among rising edges, the last one closed; -1: outside.
-static int64_t bin_of(const nbx_tensor *edges, double x) {
+int64_t nbx_histogram_bin(const nbx_tensor *edges, double x) {
     const int64_t count = edges->numel;
     if (count < 2 || !(x >= edge_at(edges, 0) && x <= edge_at(edges, count - 1))) return -1;
     int64_t low = 0, high = count;
@@ -108,7 +108,7 @@ static int64_t bin_of(const nbx_tensor *edges, double x) {
     return low - 1 < count - 1 ? low - 1 : count - 2;
 }
 
-static void set_edges(const nbx_tensor *edges, double low, double high) {  // as linspace: from both ends
+void nbx_histogram_edges(const nbx_tensor *edges, double low, double high) {
     const nbx_dtype d = (nbx_dtype)edges->dtype;
     const int64_t count = edges->numel, step = edges->stride[0] * (int64_t)nbx_dtype_size(d);
     for (int64_t i = 0; i < count; i++) {
@@ -139,13 +139,13 @@ static nbx_status histogram(nbx_op_call *c) {
         if (!arg_is_none(c, RANGE)) low = c->args[RANGE].as.floats[0], high = c->args[RANGE].as.floats[1];
         if (arg_is_none(c, RANGE) && find_range(c, self, &low, &high, 0.5) != NBX_OK) return c->ctx->status;
         if (low == high) low -= 0.5, high += 0.5;
-        set_edges(edges, low, high);
+        nbx_histogram_edges(edges, low, high);
     }
     if (hist->numel == 0) return NBX_OK;
     nbx_fill_tensor(NULL, hist, zero);
     double total = 0;
     for (int64_t i = 0; i < self->numel; i++) {
-        const int64_t bin = bin_of(edges, value_at(self, i));
+        const int64_t bin = nbx_histogram_bin(edges, value_at(self, i));
         if (bin < 0) continue;
         char *to = (char *)nbx_data(hist) + bin * step;
         element_set_double(d, to, element_double(d, to) + (weight ? value_at(weight, i) : 1));

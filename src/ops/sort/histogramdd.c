@@ -1,0 +1,133 @@
+// histogramdd(self [..., d], bins [d], range, weight, density) -> (hist [bins], edges): counts of points in d dims.
+//   range: low and high of each dim; without it those of the data, widened by half on both sides when they are equal
+//   _histogramdd_bin_edges and _histogramdd_from_bin_cts give one of the two
+#include <math.h>
+#include <string.h>
+
+#include "ops/compose.h"
+#include "ops/shape/element.h"
+#include "ops/sort/histogram.h"
+
+enum { SELF, BINS, RANGE, WEIGHT, DENSITY };
+
+static int64_t dims_of(const nbx_tensor *self) { return self->shape[self->rank - 1]; }
+
+static nbx_status check(nbx_op_call *c) {
+    const nbx_tensor *self = arg_tensor(c, SELF), *weight = arg_tensor(c, WEIGHT);
+    const nbx_dtype d = (nbx_dtype)self->dtype;
+    if (self->rank < 2) return nbx_call_fail(c, NBX_ERROR_SHAPE, "self must have at least 2 dims, found %d", self->rank);
+    if (d != NBX_FLOAT32 && d != NBX_FLOAT64) return nbx_call_fail(c, NBX_ERROR_DTYPE, "takes float32 and float64, not %s", nbx_dtype_name(d));
+    if (c->args[BINS].count != dims_of(self) || c->args[BINS].count > NBX_MAX_RANK)
+        return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "%d numbers of bins for points of %lld dims", c->args[BINS].count, (long long)dims_of(self));
+    for (int i = 0; i < c->args[BINS].count; i++)
+        if (c->args[BINS].as.ints[i] <= 0 || c->args[BINS].as.ints[i] > ((int64_t)1 << 48))
+            return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "%lld bins", (long long)c->args[BINS].as.ints[i]);
+    if (weight && (weight->dtype != self->dtype || !nbx_shape_equal(weight->rank, weight->shape, self->rank - 1, self->shape)))
+        return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "weight must have self's dtype, and its shape without the last dim");
+    if (arg_is_none(c, RANGE)) return NBX_OK;
+    if (c->args[RANGE].count != 2 * c->args[BINS].count)
+        return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "range has %d numbers, not two for each dim", c->args[RANGE].count);
+    for (int i = 0; i < c->args[RANGE].count; i += 2) {
+        const double low = c->args[RANGE].as.floats[i], high = c->args[RANGE].as.floats[i + 1];
+        if (!isfinite(low) || !isfinite(high) || low > high)
+            return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "the range [%g, %g] is not finite, or not rising", low, high);
+    }
+    return NBX_OK;
+}
+
+static double coordinate(const nbx_tensor *points, int64_t point, int64_t dim) {  // points are dense
+    const nbx_dtype d = (nbx_dtype)points->dtype;
+    return element_double(d, (const char *)nbx_data(points) + (point * dims_of(points) + dim) * (int64_t)nbx_dtype_size(d));
+}
+
+static nbx_status range_of(nbx_op_call *c, const nbx_tensor *points, int dim, double *low, double *high) {
+    const int64_t count = dims_of(points) ? points->numel / dims_of(points) : 0;
+    *low = 0, *high = 1;
+    if (!arg_is_none(c, RANGE)) {
+        *low = c->args[RANGE].as.floats[2 * dim], *high = c->args[RANGE].as.floats[2 * dim + 1];
+    } else if (count > 0) {
+        *low = *high = coordinate(points, 0, dim);
+        for (int64_t i = 1; i < count; i++) {
+            const double x = coordinate(points, i, dim);
+            *low = x < *low || isnan(x) ? x : *low;
+            *high = x > *high || isnan(x) ? x : *high;
+        }
+        if (!isfinite(*low) || !isfinite(*high)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "dim %d: the range [%g, %g] is not finite", dim, *low, *high);
+    }
+    if (*low == *high) *low -= 0.5, *high += 0.5;
+    return NBX_OK;
+}
+
+// The edges of all dims, owned by the scope.
+static nbx_status make_edges(nbx_op_call *c, const nbx_tensor *points, nbx_tensor **edges) {
+    for (int i = 0; i < c->args[BINS].count; i++) {
+        const int64_t count = c->args[BINS].as.ints[i] + 1;
+        double low, high;
+        const nbx_status status = range_of(c, points, i, &low, &high);
+        if (status != NBX_OK) return status;
+        edges[i] = nbx_new(c->ctx, c->device, (nbx_dtype)points->dtype, 1, &count);
+        if (!edges[i]) return nbx_last_status(c->ctx);
+        nbx_histogram_edges(edges[i], low, high);
+    }
+    return NBX_OK;
+}
+
+// The place of a point in the histogram; -1: outside in some dim.
+static int64_t place_of(const nbx_op_call *c, const nbx_tensor *points, int64_t point, nbx_tensor *const *edges) {
+    int64_t place = 0;
+    for (int i = 0; i < c->args[BINS].count; i++) {
+        const int64_t bin = nbx_histogram_bin(edges[i], coordinate(points, point, i));
+        if (bin < 0) return -1;
+        place = place * c->args[BINS].as.ints[i] + bin;
+    }
+    return place;
+}
+
+// Counts over their sum and over the bin's extent in every dim.
+static nbx_tensor *density_of(nbx_context *ctx, const nbx_tensor *hist, nbx_tensor *const *edges) {
+    const nbx_tensor *y = do_div(ctx, hist, NBX_DO(ctx, "aten::sum", T(hist)));
+    for (int i = 0; y && i < hist->rank; i++) {
+        int64_t shape[NBX_MAX_RANK];
+        for (int d = 0; d < hist->rank; d++) shape[d] = d == i ? hist->shape[d] : 1;
+        y = do_div(ctx, y, do_view(ctx, NBX_DO(ctx, "aten::diff", T(edges[i])), hist->rank, shape));
+    }
+    return (nbx_tensor *)y;
+}
+
+static nbx_tensor *count_points(nbx_op_call *c, const nbx_tensor *points, nbx_tensor *const *edges) {
+    const nbx_tensor *weight = arg_tensor(c, WEIGHT) ? do_contiguous(c->ctx, arg_tensor(c, WEIGHT)) : NULL;
+    const nbx_dtype d = (nbx_dtype)points->dtype;
+    const int64_t size = (int64_t)nbx_dtype_size(d), dims = dims_of(points);
+    nbx_tensor *hist = do_full(c->ctx, c->device, d, c->args[BINS].count, c->args[BINS].as.ints, F(0));
+    if (!hist || (arg_tensor(c, WEIGHT) && !weight)) return NULL;
+    for (int64_t i = 0; dims && i < points->numel / dims; i++) {
+        const int64_t place = place_of(c, points, i, edges);
+        if (place < 0) continue;
+        char *to = (char *)nbx_data(hist) + place * size;
+        element_set_double(d, to, element_double(d, to) + (weight ? element_double(d, (const char *)nbx_data(weight) + i * size) : 1));
+    }
+    return arg_bool(c, DENSITY) ? density_of(c->ctx, hist, edges) : hist;
+}
+
+static nbx_status histogramdd(nbx_op_call *c, bool want_hist, bool want_edges) {
+    nbx_tensor *edges[NBX_MAX_RANK];
+    nbx_status status = check(c);
+    const nbx_tensor *points = status == NBX_OK ? do_contiguous(c->ctx, arg_tensor(c, SELF)) : NULL;
+    if (!points) return nbx_last_status(c->ctx);
+    status = make_edges(c, points, edges);
+    if (status == NBX_OK && want_hist) status = out_tensor(c, 0, count_points(c, points, edges));
+    if (status == NBX_OK && want_edges) status = out_list(c, c->args[BINS].count);
+    for (int i = 0; status == NBX_OK && want_edges && i < c->args[BINS].count; i++) status = out_tensor(c, i, edges[i]);
+    return status;
+}
+
+static nbx_status both(nbx_op_call *c) { return histogramdd(c, true, true); }
+static nbx_status only_hist(nbx_op_call *c) { return histogramdd(c, true, false); }
+static nbx_status only_edges(nbx_op_call *c) { return histogramdd(c, false, true); }
+
+const nbx_op nbx_ops_histogramdd[] = {
+    {.name = "aten::histogramdd", .composite = both, .flags = NBX_OP_READS_DATA | NBX_OP_ON_HOST},
+    {.name = "aten::_histogramdd_from_bin_cts", .composite = only_hist, .flags = NBX_OP_READS_DATA | NBX_OP_ON_HOST | NBX_OP_EXACT_OUT},
+    {.name = "aten::_histogramdd_bin_edges", .composite = only_edges, .flags = NBX_OP_READS_DATA | NBX_OP_ON_HOST | NBX_OP_EXACT_OUT},
+    NBX_OPS_END,
+};
