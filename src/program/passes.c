@@ -4,7 +4,7 @@
 
 #include "core/memory.h"
 #include "program/higher.h"
-#include "program/symbolic.h"
+#include "ops/symbolic/symbolic.h"
 
 // A constant larger than what it is made of is kept only up to this size: torch.full of a mask costs less than its memory.
 enum { LARGEST_NEW_CONSTANT = 1 << 20 };
