@@ -148,10 +148,11 @@ static bool same_strides(const nbx_tensor *a, const nbx_tensor *b) {
 }
 
 // out= arguments of another shape are resized, as ATen does.
-static nbx_status resize_target(nbx_op_call *c, const nbx_tensor *result, nbx_tensor *target) {
+static nbx_status resize_target(nbx_op_call *c, const nbx_operator *op, const nbx_tensor *result, nbx_tensor *target) {
     if (nbx_same_shape(result, target) && (!(c->op->flags & NBX_OP_RESTRIDE_OUT) || same_strides(result, target))) return NBX_OK;
     int64_t stride[NBX_MAX_RANK];
-    if (c->op->flags & (NBX_OP_EXACT_OUT | NBX_OP_PACKED_OUT)) nbx_strides_contiguous(result->rank, result->shape, stride);
+    const bool packed = (c->op->flags & (NBX_OP_EXACT_OUT | NBX_OP_PACKED_OUT)) || (op->tags & NBX_TAG_GENERATED);
+    if (packed) nbx_strides_contiguous(result->rank, result->shape, stride);
     else nbx_strides_preserve(result, stride);  // the result's own; a view with gaps is packed
     const int64_t bytes = nbx_extent_bytes((nbx_dtype)target->dtype, result->rank, result->shape, stride, target->offset);
     if (bytes < 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "the result is larger than any memory");
@@ -255,7 +256,7 @@ static nbx_status aim(nbx_op_call *c, const nbx_operator *op, const targets *t) 
         nbx_status status = check_target(c, op, result, target);
         if (status == NBX_OK) status = check_parts(c, target);
         if (status == NBX_OK && form == NBX_FORM_OUT) status = check_overlap(c, target);
-        if (status == NBX_OK && form == NBX_FORM_OUT) status = resize_target(c, result, target);
+        if (status == NBX_OK && form == NBX_FORM_OUT) status = resize_target(c, op, result, target);
         if (status != NBX_OK) return status;
         if (writes_directly(c, result, target)) replace_result(c, k, target);
     }
@@ -335,7 +336,7 @@ static nbx_status run_on_host(nbx_op_call *c, const nbx_operator *op) {
     for (int i = 0; i < c->arg_count && status == NBX_OK; i++) {
         if (!c->schema->params[i].written || args[i].kind != NBX_KIND_TENSOR) continue;
         nbx_tensor *written = (nbx_tensor *)c->args[i].as.tensor;
-        status = resize_target(c, args[i].as.tensor, written);  // an out= argument took the shape of the result
+        status = resize_target(c, op, args[i].as.tensor, written);  // an out= argument took the shape of the result
         if (status == NBX_OK && !NBX_DO(ctx, "aten::copy_", T(written), T(args[i].as.tensor))) status = ctx->status;
     }
     for (int k = 0; k < count && status == NBX_OK; k++) {

@@ -89,8 +89,11 @@ static inline double d_gelu(double x) { return x * 0.5 * (1 + erf(x * 0.70710678
 static inline double d_gelu_tanh(double x) {
     return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
 }
-// ATen's float32 and bfloat16 give NaN at infinity, its float16 and float64 do not.
-static inline vf32 f_gelu(vf32 x) { return v_select(v_eq(x, v_set1(INFINITY)), v_set1(NAN), v_gelu(x)); }
+// ATen's float32 and bfloat16 overflow at half the largest number and give NaN at infinity, its float16 and float64 do not.
+static inline vf32 f_gelu(vf32 x) {
+    const vf32 beyond = v_select(v_eq(x, v_set1(INFINITY)), v_set1(NAN), v_set1(INFINITY));
+    return v_select(v_ge(x, v_set1(0x1p127f)), beyond, v_gelu(x));
+}
 static void gelu_f32(const ew_run *r) {
     if (r->params->i[0]) ew_map1(r, v_gelu_tanh);
     else if (r->compute == NBX_FLOAT16) ew_map1(r, v_gelu);

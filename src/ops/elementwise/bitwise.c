@@ -29,7 +29,7 @@ const nbx_op nbx_ops_bitwise[] = {
     EW_OP("bitwise_xor.Scalar_Tensor", ew_bitwise_xor, BITS),
     EW_OP("__xor__.Tensor", ew_bitwise_xor, BITS),
     EW_OP("__xor__.Scalar", ew_bitwise_xor, BITS),
-    EW_OP("bitwise_not", ew_bitwise_not, EW_UNARY, .accepts = EW_INTS | EW_BOOLS),
+    EW_OP_EXACT("bitwise_not", ew_bitwise_not, EW_UNARY, .accepts = EW_INTS | EW_BOOLS),
     EW_OP("bitwise_left_shift.Tensor", ew_left_shift, WHOLE),
     EW_OP("bitwise_left_shift.Tensor_Scalar", ew_left_shift, WHOLE),
     EW_OP("bitwise_left_shift.Scalar_Tensor", ew_left_shift, WHOLE),

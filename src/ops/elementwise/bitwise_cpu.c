@@ -52,20 +52,39 @@ EW_KERNEL(ew_left_shift, .ints = left_shift_ints)
 EW_KERNEL(ew_right_shift, .ints = right_shift_ints)
 
 static inline uint64_t magnitude(int64_t x) { return x < 0 ? 0 - (uint64_t)x : (uint64_t)x; }
-static inline uint64_t u_gcd(uint64_t a, uint64_t b) {
-    while (b) {
-        const uint64_t rest = a % b;
-        a = b;
-        b = rest;
+// In the width of the dtype, as ATen: the smallest number is its own magnitude.
+static inline int64_t narrowed(int64_t x, nbx_dtype dtype) {
+    switch (dtype) {
+    case NBX_INT8: return (int8_t)x;
+    case NBX_UINT8: return (uint8_t)x;
+    case NBX_INT16: return (int16_t)x;
+    case NBX_INT32: return (int32_t)x;
+    default: return x;
     }
-    return a;
 }
-static inline int64_t i_gcd(int64_t a, int64_t b) { return (int64_t)u_gcd(magnitude(a), magnitude(b)); }
-static inline int64_t i_lcm(int64_t a, int64_t b) {
-    const uint64_t g = u_gcd(magnitude(a), magnitude(b));
-    return g ? (int64_t)magnitude((int64_t)(magnitude(a) / g * magnitude(b))) : 0;
+static inline int64_t size_in(int64_t x, nbx_dtype dtype) { return narrowed((int64_t)magnitude(x), dtype); }
+static inline int64_t gcd_in(int64_t x, int64_t y, nbx_dtype dtype) {
+    int64_t a = size_in(x, dtype), b = size_in(y, dtype);
+    while (a != 0) {
+        const int64_t rest = a == -1 ? 0 : b % a;
+        b = a;
+        a = rest;
+    }
+    return b;
 }
-EW_LOOP(gcd_i64, ew_apply2_i64, i_gcd)
-EW_LOOP(lcm_i64, ew_apply2_i64, i_lcm)
+static inline int64_t lcm_in(int64_t x, int64_t y, nbx_dtype dtype) {
+    const int64_t g = gcd_in(x, y, dtype);
+    if (g == 0) return 0;
+    const uint64_t part = g == -1 ? 0 - (uint64_t)x : (uint64_t)(x / g);
+    const nbx_dtype width = dtype == NBX_INT64 ? NBX_INT64 : NBX_INT32;  // C's promotion of the product
+    return narrowed(size_in(narrowed((int64_t)(part * (uint64_t)y), width), width), dtype);
+}
+EW_INLINE void each_in(const ew_run *r, int64_t (*f)(int64_t, int64_t, nbx_dtype)) {
+    const int64_t *x = r->in[0], *y = r->in[1];
+    int64_t *z = r->out[0];
+    for (int64_t i = 0; i < r->count; i++) z[i] = f(x[i], y[i], r->compute);
+}
+EW_LOOP(gcd_i64, each_in, gcd_in)
+EW_LOOP(lcm_i64, each_in, lcm_in)
 EW_KERNEL(ew_gcd, .i64 = gcd_i64)
 EW_KERNEL(ew_lcm, .i64 = lcm_i64)

@@ -124,7 +124,7 @@ static nbx_status lerp_dtypes(nbx_op_call *c, ew_types *types, ew_params *p) {
 #define LERP EW_TERNARY, .rule = EW_FIRST, .accepts = EW_FLOATS | EW_COMPLEXES, .setup = lerp_dtypes
 
 const nbx_op nbx_ops_choose[] = {
-    EW_OP("where.self", ew_where, WHERE),
+    EW_OP_EXACT("where.self", ew_where, WHERE),
     EW_OP("where.ScalarSelf", ew_where, WHERE),
     EW_OP("where.ScalarOther", ew_where, WHERE),
     EW_OP("where.Scalar", ew_where, WHERE),

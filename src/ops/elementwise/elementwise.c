@@ -134,7 +134,8 @@ nbx_status ew_infer(nbx_op_call *c) {
         }
         tensors[count++] = t;
     }
-    const bool strided = !(row->flags & EW_PLAIN_OUT) && nbx_iter_out_strides(rank, shape, count, tensors, stride);
+    const bool plain = (row->flags & EW_PLAIN_OUT) || ((row->flags & EW_PLAIN_COMPLEX) && nbx_dtype_is_complex(types.compute));
+    const bool strided = !plain && nbx_iter_out_strides(rank, shape, count, tensors, stride);
     const int outputs = row->outputs ? row->outputs : 1;
     for (int k = 0; k < outputs; k++)
         if (!out_new(c, k, types.out[k], rank, shape, strided ? stride : NULL)) return c->ctx->status;

@@ -58,6 +58,7 @@ enum {
     EW_NO_BOOL_INPUT = 2,  // refuses bool inputs even where they are promoted away (sub)
     EW_HEAVY = 4,          // a loop of more than 5 ns an element: smaller pieces are worth a thread
     EW_PLAIN_OUT = 8,      // results are contiguous whatever the inputs are
+    EW_PLAIN_COMPLEX = 16, // the same for complex inputs
 };
 
 // Sets of dtypes.

@@ -37,11 +37,12 @@ static nbx_status take_base(nbx_op_call *c, ew_types *types, ew_params *p) {
 
 // float_power computes in double, or complex double.
 static nbx_status in_double(nbx_op_call *c, ew_types *types, ew_params *p) {
-    (void)c;
     (void)p;
     types->compute = nbx_dtype_is_complex(types->compute) ? NBX_COMPLEX128 : NBX_FLOAT64;
     types->out[0] = types->compute;
-    return NBX_OK;
+    const nbx_tensor *base = c->schema->params[0].written ? arg_tensor(c, 0) : NULL;
+    if (!base || (nbx_dtype)base->dtype == types->compute) return NBX_OK;
+    return nbx_call_fail(c, NBX_ERROR_DTYPE, "in place takes %s only, not %s", nbx_dtype_name(types->compute), nbx_dtype_name((nbx_dtype)base->dtype));
 }
 static nbx_status exponent_in_double(nbx_op_call *c, ew_types *types, ew_params *p) {
     const nbx_status status = in_double(c, types, p);

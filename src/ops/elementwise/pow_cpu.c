@@ -18,14 +18,14 @@ static inline int64_t i_pow(int64_t x, int64_t e) {
 }
 static inline ew_c128 z_pow(ew_c128 x, ew_c128 e) {
     if (e == 0) return complex_make(1, 0);
-    if (x == 0) return __imag__ e == 0 && __real__ e > 0 ? complex_make(0, 0) : complex_make((double)NAN, (double)NAN);
-    return cpow(x, e);
+    if (x == 0 && !(__real__ e > 0)) return complex_make((double)NAN, (double)NAN);
+    return x == 0 ? complex_make(0, 0) : cpow(x, e);
 }
 // In float, as ATen: a power by double would differ from ATen's by more than its error.
 static inline ew_c64 zf_pow(ew_c64 x, ew_c64 e) {
     if (e == 0) return complex_makef(1, 0);
-    if (x == 0) return __imag__ e == 0 && __real__ e > 0 ? complex_makef(0, 0) : complex_makef(NAN, NAN);
-    return cpowf(x, e);
+    if (x == 0 && !(__real__ e > 0)) return complex_makef(NAN, NAN);
+    return x == 0 ? complex_makef(0, 0) : cpowf(x, e);
 }
 EW_LOOP(pow_c64, ew_apply2_c64, zf_pow)
 EW_LOOP(pow_f32, ew_map2, v_pow)

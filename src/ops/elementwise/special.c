@@ -41,7 +41,7 @@ const nbx_op nbx_ops_special[] = {
     EW_OP("special_psi", ew_digamma, OF_INTS),
     EW_OP("special_digamma", ew_digamma, OF_INTS),
     EW_OP("polygamma", ew_polygamma, .inputs = 1, .arg = {1}, .rule = EW_FLOAT, .accepts = EW_FLOATS, .flags = EW_HEAVY, .setup = take_order),
-    EW_OP("mvlgamma", ew_mvlgamma, OF_INTS, .setup = take_dimension),
+    EW_OP("mvlgamma", ew_mvlgamma, EW_UNARY, .rule = EW_FLOAT, .accepts = EW_FLOATS, .flags = EW_HEAVY | EW_PLAIN_OUT, .setup = take_dimension),
     EW_OP("erfinv", ew_erfinv, OF_INTS),
     EW_OP("special_erfinv", ew_erfinv, OF_INTS),
     EW_OP("special_erfcx", ew_erfcx, SINGLE),

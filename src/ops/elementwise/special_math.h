@@ -56,7 +56,7 @@ SPECIAL_FUNCTION double special_zeta(double s, double q) {
         if (s != floor(s)) return SPECIAL_NAN;
     }
     if (q < -64) {  // the negative terms mirror a stretch of the positive ones
-        const double f = q - floor(q), sign = fmod(s, 2) == 0 ? 1 : -1;
+        const double f = q - floor(q), sign = s > 9e15 || fmod(s, 2) == 0 ? 1 : -1;
         return special_zeta(s, f) + sign * (special_zeta(s, 1 - f) - special_zeta(s, 1 - q));
     }
     if (isinf(q)) return SPECIAL_NAN;
@@ -133,19 +133,21 @@ SPECIAL_FUNCTION double special_gamma_fraction(double a, double x) {
 
 // Regularised incomplete gamma functions P and Q.
 SPECIAL_FUNCTION double special_gammainc(double a, double x) {
-    if (x < 0 || a < 0 || x != x || a != a) return SPECIAL_NAN;
+    if (x < 0 || a < 0) return SPECIAL_NAN;
     if (a == 0) return x > 0 ? 1 : SPECIAL_NAN;
     if (x == 0) return 0;
     if (isinf(a)) return isinf(x) ? SPECIAL_NAN : 0;
     if (isinf(x)) return 1;
+    if (x != x || a != a) return SPECIAL_NAN;
     return x < a + 1 ? special_gamma_series(a, x) : 1 - special_gamma_fraction(a, x);
 }
 SPECIAL_FUNCTION double special_gammaincc(double a, double x) {
-    if (x < 0 || a < 0 || x != x || a != a) return SPECIAL_NAN;
+    if (x < 0 || a < 0) return SPECIAL_NAN;
     if (a == 0) return x > 0 ? 0 : SPECIAL_NAN;
     if (x == 0) return 1;
     if (isinf(a)) return isinf(x) ? SPECIAL_NAN : 1;
     if (isinf(x)) return 0;
+    if (x != x || a != a) return SPECIAL_NAN;
     return x < a + 1 ? 1 - special_gamma_series(a, x) : special_gamma_fraction(a, x);
 }
 
@@ -254,6 +256,7 @@ SPECIAL_FUNCTION double special_i1e(double x) { return special_ie(1, x); }
 SPECIAL_FUNCTION double special_i(int n, double x) {
     const double scaled = special_ie(n, x);
     if (isinf(x)) return SPECIAL_NAN;  // as ATen: 0 times infinity
+    if (fabs(x) > 714) return n && x < 0 ? -SPECIAL_INF : SPECIAL_INF;
     return fabs(x) < 700 ? scaled * exp(fabs(x)) : scaled * exp(fabs(x) / 2) * exp(fabs(x) / 2);
 }
 SPECIAL_FUNCTION double special_i0(double x) { return special_i(0, x); }

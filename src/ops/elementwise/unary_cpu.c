@@ -90,7 +90,7 @@ static inline float zf_abs(ew_c64 x) { return hypotf(__real__ x, __imag__ x); }
 static inline ew_c128 z_square(ew_c128 x) { return complex_mul(x, x); }
 static inline ew_c128 z_reciprocal(ew_c128 x) {
     const double a = __real__ x, b = __imag__ x, size = a * a + b * b;
-    if (isinf(a) || isinf(b)) return isnan(a) || isnan(b) ? complex_make((double)NAN, (double)NAN) : complex_make(0, 0);
+    if (isinf(a) || isinf(b)) return isnan(a) || isnan(b) || (isinf(a) && isinf(b)) ? complex_make((double)NAN, (double)NAN) : complex_make(0, 0);
     if (isnan(a) || isnan(b)) return complex_make((double)NAN, (double)NAN);
     if (size == 0) return complex_make(a == 0 && b == 0 ? (double)INFINITY : a / size, (double)NAN);
     return complex_make(a / size, -b / size);
