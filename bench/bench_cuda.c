@@ -121,7 +121,7 @@ static nbx_tensor *do_depthwise(nbx_tensor *const *t) {
 
 static void memory_bound(nbx_dtype dtype, const char *name, double size) {
     nbx_tensor *s[ROTATE][4] = {{NULL}};
-    const int64_t n = (int64_t)(512e6 / size) / 4096 * 4096, rows = n / 4096;
+    const int64_t rows = (int64_t)(512e6 / size) / 4096 / 2048 * 2048, n = rows * 4096;
     const nbx_scope scope = nbx_scope_open(ctx);
     const double bytes = (double)n * size;
     EACH {

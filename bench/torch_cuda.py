@@ -38,7 +38,7 @@ def many(make):
 
 
 def memory_bound(dtype, name, size):
-    rows = int(512e6 / size) // 4096
+    rows = int(512e6 / size) // 4096 // 2048 * 2048
     r = lambda *shape: torch.randn(*shape, device="cuda").to(dtype)
     x = many(lambda: (r(rows, 4096), r(rows, 4096)))
     masks = [b > 0 for _, b in x]

@@ -81,8 +81,9 @@ nbx_tensor *nbx_tensor_to_device(nbx_context *ctx, const nbx_tensor *t, nbx_devi
     if (!t) return NULL;
     if (same_device(t->storage->device, device)) return nbx_scope_own(ctx, nbx_retain(t));
     const nbx_scope scope = nbx_scope_open(ctx);
-    const nbx_tensor *dense = contiguous(ctx, t);
-    nbx_tensor *there = dense ? nbx_tensor_create_strided(ctx, device, (nbx_dtype)t->dtype, t->rank, t->shape, NULL) : NULL;
+    // As .to(device): a dense tensor keeps its strides, another the order of its dims.
+    const nbx_tensor *dense = t->dense ? t : NBX_DO(ctx, "aten::clone", T(t), nbx_of_memory_format(NBX_PRESERVE_FORMAT));
+    nbx_tensor *there = dense ? nbx_tensor_create_strided(ctx, device, (nbx_dtype)t->dtype, t->rank, t->shape, dense->stride) : NULL;
     if (there && nbx_copy_bytes(ctx, device, nbx_data(there), dense->storage->device, nbx_data(dense), nbx_tensor_nbytes(t)) != NBX_OK)
         there = NULL;
     return nbx_scope_close(ctx, scope, there);

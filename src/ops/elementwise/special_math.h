@@ -56,7 +56,7 @@ SPECIAL_FUNCTION double special_zeta(double s, double q) {
         if (s != floor(s)) return SPECIAL_NAN;
     }
     if (q < -64) {  // the negative terms mirror a stretch of the positive ones
-        const double f = q - floor(q), sign = s > 9e15 || fmod(s, 2) == 0 ? 1 : -1;
+        const double f = q - floor(q), sign = s > 9e15 || fmod(s, 2.0) == 0 ? 1 : -1;
         return special_zeta(s, f) + sign * (special_zeta(s, 1 - f) - special_zeta(s, 1 - q));
     }
     if (isinf(q)) return SPECIAL_NAN;
