@@ -18,6 +18,7 @@ Complex tensors are stored as pairs under KEY#complex64. What can't be exported 
 import argparse
 import copy
 import json
+import re
 import signal
 import sys
 import traceback
@@ -116,14 +117,25 @@ def operators(path):
         return dict(sorted(Counter(targets(json.loads(archive.read(model)))).items()))
 
 
+def tidy(program):
+    """Stack traces without the folders of this machine; nothing that only PyTorch can use or that holds addresses."""
+    for module in program.graph_module.modules():
+        for node in list(module.graph.nodes) if isinstance(module, torch.fx.GraphModule) else ():
+            node.meta.pop("from_node", None)
+            if node.meta.get("stack_trace"):
+                node.meta["stack_trace"] = re.sub(r'File "[^"]*/', 'File "', node.meta["stack_trace"])
+            if "lazy_load_decompositions" in str(node.target):
+                module.graph.erase_node(node)      # prepares PyTorch itself; cannot be saved
+    return program
+
+
 def make(outdir, name, model, args, kwargs, options, dialect):
     """Writes one program in one dialect and returns its line of the index."""
     full = name + DIALECTS[dialect]
     program = torch.export.export(copy.deepcopy(model), *fresh((args, kwargs)), dynamic_shapes=options.get("dynamic"), strict=False)
     if dialect == "core":
         program = program.run_decompositions()
-    for node in [n for n in program.graph.nodes if "lazy_load_decompositions" in str(n.target)]:
-        program.graph.erase_node(node)      # prepares PyTorch itself; cannot be saved
+    tidy(program)
     path = outdir / f"{full}.pt2"
     torch.export.save(program, path)
     specs = [spec.arg for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
