@@ -4,7 +4,7 @@
 #   run_samples.sh NBX FOLDER [NAME ...]     NBX: the command; NAME: without .pt2; all if none is given
 #
 # NAME.inputs[.K].safetensors and NAME.expected[.K].safetensors are the sets of a program, run in order in one process;
-# NAME.state.safetensors holds its buffers afterwards; index.json may give a seed. In folders made by make_versions.py,
+# NAME.state.safetensors holds its buffers afterwards; index*.json may give a seed. In folders made by make_versions.py,
 # NAME.step2.safetensors is what a second run on the same inputs gives, NAME.after.safetensors the inputs after the run.
 # Extra options for nbx run come from $NBX_RUN_OPTIONS. The last line counts.
 set -u
@@ -31,7 +31,7 @@ run_one() {
         [ $k -gt 0 ] || return 77
     fi
     if [ -e "$folder/$name.state.safetensors" ]; then set -- "$@" --expect-state "$folder/$name.state.safetensors"; fi
-    seed=$(sed -n "s/.*\"name\": \"$name\",.*\"seed\": \([0-9]*\).*/\1/p" "$folder/index.json" 2>/dev/null)
+    seed=$(sed -n "s/.*\"name\": \"$name\",.*\"seed\": \([0-9]*\).*/\1/p" "$folder"/index*.json 2>/dev/null)
     if [ -n "$seed" ]; then set -- "$@" --seed "$seed"; fi
     # shellcheck disable=SC2086
     "$nbx" run "$@" ${NBX_RUN_OPTIONS:-} || return 1

@@ -188,6 +188,13 @@ class Plain(nn.Module):
         return tuple(v for v in result.values() if isinstance(v, torch.Tensor))
 
 
+class Tokens(Plain):
+    """With a named input, so that its sizes can be dynamic."""
+
+    def forward(self, input_ids):
+        return super().forward(input_ids=input_ids)
+
+
 def ids(batch, length):
     return torch.randint(3, 96, (batch, length))
 
@@ -206,8 +213,8 @@ def transformers_programs():
         dtypes = ["f32", "bf16", "f16"] if kind in ("llama", "qwen2", "gemma2", "phi3", "mamba") else ["f32", "bf16"] if kind in ("qwen3_moe", "mixtral", "gpt_oss", "gpt_neox", "falcon", "deepseek_v3") else ["f32"]
         yield "text", f"hf_{kind}", lambda kind=kind, changes=changes: (Plain(transformer(kind, changes, AutoModelForCausalLM)), {"input_ids": ids(2, 12)}), {"dtypes": dtypes}
         if kind in ("llama", "qwen2", "gemma", "gpt_neox", "olmo", "phi", "mistral", "opt"):
-            yield "text", f"hf_{kind}_dynamic", lambda kind=kind, changes=changes: (Plain(transformer(kind, changes, AutoModelForCausalLM)), {"input_ids": ids(2, 12)}), {
-                "dynamic": {"inputs": {"input_ids": {0: AUTO, 1: AUTO}}}}
+            yield "text", f"hf_{kind}_dynamic", lambda kind=kind, changes=changes: (Tokens(transformer(kind, changes, AutoModelForCausalLM)), {"input_ids": ids(2, 12)}), {
+                "dynamic": {"input_ids": {0: AUTO, 1: AUTO}}}
     for kind, changes in PAIRS.items():
         yield "text", f"hf_{kind}", lambda kind=kind, changes=changes: (Plain(transformer(kind, changes, AutoModelForSeq2SeqLM)), {
             "input_ids": ids(2, 12), "decoder_input_ids": ids(2, 6)}), {}

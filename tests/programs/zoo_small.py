@@ -462,7 +462,7 @@ def symbolic():
     def forward(m, x):
         b, n = x.shape
         return x.view(b * n), x.reshape(n, b) / n, torch.cat([x, x.new_ones(b, n // 2)], 1), torch.arange(n) + b, x[: b // 2 + 1]
-    return Call(forward), (r(4, 6),), {"dynamic": {"args": ({0: AUTO, 1: AUTO},)}, "sizes": [(r(7, 3),), (r(2, 9),)]}
+    return Call(forward), (r(4, 6),), {"dynamic": {"args": ({0: AUTO, 1: AUTO},)}, "sizes": [(r(7, 5),), (r(2, 9),)]}
 
 
 def writes():
