@@ -3,6 +3,7 @@
 //   writes that may meet     integers by atomics (any order gives the same); floats in the order of the index: a thread walks
 //                            the whole index for its element of a row, so results are the same from run to run
 // An index out of range writes the stream's fault slot and touches nothing.
+#include "cuda/flat.cuh"
 #include "ops/elementwise/engine.cuh"
 #include "ops/index/rows.h"
 
@@ -17,6 +18,7 @@ typedef struct dims_of {
 
 typedef struct rows_call {
     char *table, *rows;
+    char number[16];       // one element for all rows: rows is NULL then
     int width, dtype, how;
     bool wrap, write;
     int count;
@@ -159,9 +161,10 @@ static __global__ void __launch_bounds__(ROW_THREADS) move_rows(const __grid_con
         return;
     }
     add_place(p.after, piece, &table, &rows);
+    const char *from = p.rows ? p.rows + rows : p.number;
     if (!p.write) move_element(p.width, p.rows + rows, p.table + table);
-    else if (p.how == NBX_COMBINE_SET) move_element(p.width, p.table + table, p.rows + rows);
-    else combine_shared(p.dtype, p.how, p.table + table, p.rows + rows);
+    else if (p.how == NBX_COMBINE_SET) move_element(p.width, p.table + table, from);
+    else combine_shared(p.dtype, p.how, p.table + table, from);
 }
 
 // A thread adds all rows to its element, in the order of the index.
@@ -199,7 +202,7 @@ static bool take_dims(dims_of *to, int rank, const int64_t *shape, const int64_t
 
 static bool dense_vectors(const rows_call *p, int *vector) {
     const dims_of *a = &p->after;
-    if (a->rank == 0 || a->table[a->rank - 1] != p->width || a->rows[a->rank - 1] != p->width) return false;
+    if (!p->rows || a->rank == 0 || a->table[a->rank - 1] != p->width || a->rows[a->rank - 1] != p->width) return false;
     const int64_t bytes = a->shape[a->rank - 1] * p->width;
     for (int v = 16; v > p->width; v /= 2) {
         bool fits = bytes % v == 0 && (uintptr_t)p->table % (uintptr_t)v == 0 && (uintptr_t)p->rows % (uintptr_t)v == 0;
@@ -214,9 +217,10 @@ static bool dense_vectors(const rows_call *p, int *vector) {
     return false;
 }
 
-static nbx_status run_rows(nbx_op_call *c, const nbx_rows *r) {
+static nbx_status run_rows(nbx_op_call *c, const nbx_rows *r, const void *number = NULL) {
     rows_call p;
     memset(&p, 0, sizeof p);
+    if (number) memcpy(p.number, number, sizeof p.number);
     p.table = r->table, p.rows = r->rows, p.width = r->width, p.dtype = r->dtype, p.how = r->how, p.wrap = r->wrap, p.write = r->write;
     p.count = r->count;
     p.fault = nbx_cuda_fault_slot(c, &p.op);
@@ -249,6 +253,49 @@ static nbx_status run_rows(nbx_op_call *c, const nbx_rows *r) {
     const int64_t items = p.before.count * p.entries.count * after;
     move_rows<<<(unsigned)((items + ROW_THREADS - 1) / ROW_THREADS), ROW_THREADS, 0, stream_of(c)>>>(p, after, vector);
     return launch_status(c);
+}
+
+// ------------------------------------------------------------------------------------------------- what means and alpha need
+static __global__ void __launch_bounds__(FLAT_THREADS) multiply_all(const __grid_constant__ flat all, double first, double second) {
+    const int64_t i = flat_item();
+    const double number[2] = {first, second};
+    if (i < all.count) combine_one(all.dtype, NBX_COMBINE_MUL, flat_at(all, i), number);
+}
+
+static __global__ void __launch_bounds__(FLAT_THREADS) count_indices(const __grid_constant__ flat index, unsigned long long *counts, int64_t size) {
+    const int64_t i = flat_item();
+    if (i >= index.count) return;
+    const char *from = flat_at(index, i);
+    const int64_t at = index.dtype == NBX_INT32 ? *(const int32_t *)from : *(const int64_t *)from;
+    if (at >= 0 && at < size) atomicAdd(&counts[at], 1ull);
+}
+
+// Every element is divided by its count (and one more, if so said) where that is above one; integers round down.
+static __device__ __noinline__ void divide_one(int dtype, char *at, int64_t n) {
+    switch (dtype) {
+    case NBX_FLOAT64: *(double *)at /= (double)n; break;
+    case NBX_FLOAT32:
+    case NBX_FLOAT16:
+    case NBX_BFLOAT16: ewc_store<float>(dtype, at, ewc_load<float>(dtype, at) / (float)n); break;
+    case NBX_COMPLEX64:
+    case NBX_COMPLEX128: {
+        const cdouble x = ewc_load<cdouble>(dtype, at);
+        ewc_store<cdouble>(dtype, at, {x.re / (double)n, x.im / (double)n});
+        break;
+    }
+    case NBX_UINT64: *(uint64_t *)at /= (uint64_t)n; break;
+    default: {
+        const int64_t x = ewc_load<int64_t>(dtype, at);
+        ewc_store<int64_t>(dtype, at, x / n - (x % n < 0));
+    }
+    }
+}
+
+static __global__ void __launch_bounds__(FLAT_THREADS) divide_all(const __grid_constant__ flat all, const __grid_constant__ flat counts, int more) {
+    const int64_t i = flat_item();
+    if (i >= all.count) return;
+    const int64_t n = *(const int64_t *)flat_at(counts, i) + more;
+    if (n > 1) divide_one(all.dtype, flat_at(all, i), n);
 }
 
 static void byte_strides(const nbx_tensor *t, int64_t *bytes) {
@@ -323,7 +370,8 @@ static nbx_status start_from_self(nbx_op_call *c) {
     return out->storage == self->storage && nbx_data(out) == nbx_data(self) ? NBX_OK : nbx_cuda_copy(c, out, self);
 }
 
-static nbx_status write_rows(nbx_op_call *c, char *rows, const nbx_tensor *source, nbx_combine how, bool wrap) {
+// source NULL: number is written to all rows; or, with neither, the element at rows.
+static nbx_status write_rows(nbx_op_call *c, char *rows, const nbx_tensor *source, nbx_combine how, bool wrap, const void *number = NULL) {
     nbx_rows r;
     int rank;
     int64_t shape[NBX_MAX_RANK], bytes[NBX_MAX_RANK] = {0};
@@ -337,7 +385,7 @@ static nbx_status write_rows(nbx_op_call *c, char *rows, const nbx_tensor *sourc
     r.wrap = wrap;
     r.how = how;
     nbx_rows_strides(&r, bytes);
-    return run_rows(c, &r);
+    return run_rows(c, &r, number);
 }
 
 static nbx_status index_copy_cuda(nbx_op_call *c) {
@@ -350,9 +398,63 @@ static nbx_status index_add_cuda(nbx_op_call *c) {
     const nbx_tensor *source = arg_tensor(c, 3);
     const nbx_status status = start_from_self(c);
     if (status != NBX_OK || source->numel == 0) return status;
-    if (c->args[4].kind == NBX_KIND_COMPLEX || nbx_scalar_to_double(&c->args[4]) != 1)
-        return nbx_call_fail(c, NBX_ERROR_UNSUPPORTED, "alpha other than 1 on CUDA");
-    return write_rows(c, (char *)nbx_data(source), source, NBX_COMBINE_ADD, false);
+    if (c->args[4].kind != NBX_KIND_COMPLEX && nbx_scalar_to_double(&c->args[4]) == 1)
+        return write_rows(c, (char *)nbx_data(source), source, NBX_COMBINE_ADD, false);
+    device_view v;  // source times alpha, in scratch
+    int64_t stride = 1;
+    for (int d = source->rank - 1; d >= 0; d--) v.shape[d] = source->shape[d], v.stride[d] = stride, stride *= source->shape[d];
+    const nbx_tensor *scaled = view_of(&v, c->scratch, (nbx_dtype)source->dtype, source->rank);
+    double alpha[2] = {0, 0};
+    ew_store_number((nbx_dtype)source->dtype, alpha, &c->args[4]);
+    const nbx_status copied = nbx_cuda_copy(c, scaled, source);
+    if (copied != NBX_OK) return copied;
+    flat all;
+    const nbx_status planned = flat_of(c, scaled, &all);
+    if (planned != NBX_OK) return planned;
+    multiply_all<<<flat_blocks(all.count), FLAT_THREADS, 0, stream_of(c)>>>(all, alpha[0], alpha[1]);
+    return write_rows(c, (char *)c->scratch, scaled, NBX_COMBINE_ADD, false);
+}
+
+static nbx_status index_fill_cuda(nbx_op_call *c) {
+    const nbx_tensor *value = arg_tensor(c, 3), *out = out_get(c, 0);
+    double number[2] = {0, 0};
+    nbx_status status = start_from_self(c);
+    if (status != NBX_OK || arg_tensor(c, 2)->numel == 0 || out->numel == 0) return status;
+    if (!value) {
+        ew_store_number((nbx_dtype)out->dtype, number, &c->args[3]);
+        return write_rows(c, NULL, NULL, NBX_COMBINE_SET, true, number);
+    }
+    device_view v;  // the value in the dtype of out, in scratch
+    status = nbx_cuda_copy(c, view_of(&v, c->scratch, (nbx_dtype)out->dtype, 0), value);
+    return status == NBX_OK ? write_rows(c, (char *)c->scratch, NULL, NBX_COMBINE_SET, true) : status;
+}
+
+// index_reduce(self, dim, index, source, reduce, include_self): scratch holds how many values each row has.
+static nbx_status index_reduce_cuda(nbx_op_call *c) {
+    const nbx_tensor *source = arg_tensor(c, 3), *index = arg_tensor(c, 2), *out = out_get(c, 0);
+    const int dim = (int)arg_int(c, 1);
+    const bool include_self = arg_bool(c, 5);
+    nbx_combine how = NBX_COMBINE_MUL;
+    bool mean = false;
+    double identity[2] = {0, 0};
+    nbx_combine_parse(arg_string(c, 4), &how, &mean);
+    nbx_status status = start_from_self(c);
+    if (status != NBX_OK || source->numel == 0 || out->numel == 0) return status;
+    nbx_combine_identity(how, (nbx_dtype)out->dtype, identity);
+    if (!include_self) status = write_rows(c, NULL, NULL, NBX_COMBINE_SET, false, identity);
+    if (status == NBX_OK) status = write_rows(c, (char *)nbx_data(source), source, how, false);
+    if (status != NBX_OK || !mean) return status;
+    const int64_t size = out->rank == 0 ? 1 : out->shape[dim];
+    flat all, indices, counts = {};
+    status = flat_of(c, out, &all);
+    if (status == NBX_OK) status = flat_of(c, index, &indices);
+    counts.data = (char *)c->scratch, counts.count = 1;
+    for (int d = 0; d < out->rank && status == NBX_OK; d++) status = flat_push(c, &counts, out->shape[d], d == dim ? 8 : 0);
+    if (status == NBX_OK) status = nbx_cuda_status(c, cudaMemsetAsync(c->scratch, 0, (size_t)size * 8, stream_of(c)));
+    if (status != NBX_OK) return status;
+    count_indices<<<flat_blocks(indices.count), FLAT_THREADS, 0, stream_of(c)>>>(indices, (unsigned long long *)c->scratch, size);
+    divide_all<<<flat_blocks(all.count), FLAT_THREADS, 0, stream_of(c)>>>(all, counts, include_self);
+    return launch_status(c);
 }
 
 NBX_CUDA_KERNEL("aten::_unsafe_index.Tensor", index_cuda)
@@ -361,6 +463,9 @@ NBX_CUDA_KERNEL("aten::index_select", index_select_cuda)
 NBX_CUDA_KERNEL("aten::embedding", embedding_cuda)
 NBX_CUDA_KERNEL("aten::index_copy", index_copy_cuda)
 NBX_CUDA_KERNEL("aten::index_add", index_add_cuda)
+NBX_CUDA_KERNEL("aten::index_fill.int_Scalar", index_fill_cuda)
+NBX_CUDA_KERNEL("aten::index_fill.int_Tensor", index_fill_cuda)
+NBX_CUDA_KERNEL("aten::index_reduce", index_reduce_cuda)
 
 // ------------------------------------------------------------------------------------------------------ gather, scatter
 enum { LINE_DIMS = 10 };
@@ -475,14 +580,36 @@ static nbx_status scatter_how(nbx_op_call *c, nbx_combine how) {
 static nbx_status scatter_cuda(nbx_op_call *c) { return scatter_how(c, NBX_COMBINE_SET); }
 static nbx_status scatter_add_cuda(nbx_op_call *c) { return scatter_how(c, NBX_COMBINE_ADD); }
 
-// With a reduction named by argument 4. mean and include_self=False count per element: not here.
+// With a reduction named by argument 4. Means count per element, in scratch.
 static nbx_status scatter_reduce_cuda(nbx_op_call *c) {
+    const nbx_tensor *index = arg_tensor(c, 2), *src = arg_tensor(c, 3), *out = out_get(c, 0);
+    const int dim = (int)arg_int(c, 1);
+    const bool include_self = c->arg_count <= 5 || c->args[5].kind != NBX_KIND_BOOL || arg_bool(c, 5);
     nbx_combine how;
     bool mean;
+    double number[2] = {0, 0}, one[2] = {0, 0};
     if (!nbx_combine_parse(arg_string(c, 4), &how, &mean)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "unknown reduction");
-    if (mean || (c->arg_count > 5 && c->args[5].kind == NBX_KIND_BOOL && !arg_bool(c, 5)))
-        return nbx_call_fail(c, NBX_ERROR_UNSUPPORTED, "mean and include_self=False on CUDA");
-    return scatter_how(c, how);
+    nbx_status status = start_from_self(c);
+    if (status != NBX_OK || index->numel == 0) return status;
+    nbx_combine_identity(how, (nbx_dtype)out->dtype, number);
+    if (!include_self) status = run_lines(c, dim, index, out, NULL, true, NBX_COMBINE_SET, number);
+    if (!src) ew_store_number((nbx_dtype)out->dtype, number, &c->args[3]);
+    if (status == NBX_OK) status = run_lines(c, dim, index, out, src, true, how, number);
+    if (status != NBX_OK || !mean) return status;
+    device_view v;
+    int64_t stride = 1;
+    for (int d = out->rank - 1; d >= 0; d--) v.shape[d] = out->shape[d], v.stride[d] = stride, stride *= out->shape[d];
+    const nbx_tensor *table = view_of(&v, c->scratch, NBX_INT64, out->rank);
+    flat all, counts;
+    status = flat_of(c, out, &all);
+    if (status == NBX_OK) status = flat_of(c, table, &counts);
+    if (status == NBX_OK) status = nbx_cuda_status(c, cudaMemsetAsync(c->scratch, 0, (size_t)out->numel * 8, stream_of(c)));
+    const int64_t unit = 1;
+    memcpy(one, &unit, sizeof unit);
+    if (status == NBX_OK) status = run_lines(c, dim, index, table, NULL, true, NBX_COMBINE_ADD, one);
+    if (status != NBX_OK) return status;
+    divide_all<<<flat_blocks(all.count), FLAT_THREADS, 0, stream_of(c)>>>(all, counts, include_self);
+    return launch_status(c);
 }
 
 NBX_CUDA_KERNEL("aten::gather", gather_cuda)

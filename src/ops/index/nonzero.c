@@ -247,6 +247,7 @@ static nbx_status masked_scatter_infer(nbx_op_call *c) {
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "self is %s, source is %s", nbx_dtype_name((nbx_dtype)self->dtype), nbx_dtype_name((nbx_dtype)source->dtype));
     if (nbx_broadcast(c, &rank, shape, self->rank, self->shape) != NBX_OK || nbx_broadcast(c, &rank, shape, mask->rank, mask->shape) != NBX_OK)
         return c->ctx->status;
+    if (c->device.type != NBX_CPU) c->scratch_bytes = sizeof(int64_t) * (size_t)(nbx_shape_numel(rank, shape) / BLOCK + 2);
     if (nbx_same_shape(self, mask)) return out_like(c, 0, (nbx_dtype)self->dtype, self) ? NBX_OK : c->ctx->status;
     return out_new(c, 0, (nbx_dtype)self->dtype, rank, shape, NULL) ? NBX_OK : c->ctx->status;
 }

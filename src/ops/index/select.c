@@ -188,6 +188,7 @@ static nbx_status fill_infer(nbx_op_call *c) {
     if (complex && !nbx_dtype_is_complex((nbx_dtype)self->dtype))
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "a complex value does not fit %s", nbx_dtype_name((nbx_dtype)self->dtype));
     c->args[1] = I(d);
+    if (c->device.type != NBX_CPU) c->scratch_bytes = 16;  // the value, converted
     return out_like(c, 0, (nbx_dtype)self->dtype, self) ? NBX_OK : c->ctx->status;
 }
 

@@ -54,7 +54,7 @@ RESAMPLE_INLINE void plain_taps(const nbx_resample *p, int d, int64_t o, int32_t
     if (p->kind == RESAMPLE_LINEAR) {
         at = at < 0 ? 0 : at;
         const int64_t i = (int64_t)at < a->in - 1 ? (int64_t)at : a->in - 1;
-        const double t = fmin(fmax(at - (double)i, 0), 1);
+        const double t = fmin(fmax(at - (double)i, 0.0), 1.0);
         index[0] = (int32_t)i, index[1] = (int32_t)(i < a->in - 1 ? i + 1 : i);
         weight[0] = 1 - t, weight[1] = t;
         return;
@@ -70,7 +70,7 @@ RESAMPLE_INLINE void plain_taps(const nbx_resample *p, int d, int64_t o, int32_t
 // Weights of a filter as wide as a position's share of the input, over the inputs it covers, normalised.
 RESAMPLE_INLINE void filter_taps(const nbx_resample *p, int d, int64_t o, int32_t *index, double *weight) {
     const resample_axis *a = &p->axis[d];
-    const double step = resample_narrowed(p, resample_step(p, d)), wide = fmax(step, 1), support = (p->kind == RESAMPLE_LINEAR ? 1 : 2) * wide;
+    const double step = resample_narrowed(p, resample_step(p, d)), wide = fmax(step, 1.0), support = (p->kind == RESAMPLE_LINEAR ? 1 : 2) * wide;
     const double middle = (double)o + 0.5, centre = resample_narrowed(p, step * middle);
     // One rounding, as the compiled ATen has it: which inputs a NaN at the edge of the filter reaches depends on it.
     int64_t first = (int64_t)resample_narrowed(p, resample_narrowed(p, fma(step, middle, -support)) + 0.5);
