@@ -28,7 +28,8 @@ typedef struct nbx_session nbx_session;
 typedef struct nbx_program_options {
     const char *model;     // which of several models in one archive; NULL: the only one, or the one named "model"
     bool inspect;          // load even if operators are missing: the program can be looked at, not run
-    size_t memory_ceiling; // bytes that weights, state and the planned arena may take together; 0: no ceiling
+    size_t memory_ceiling; // bytes that weights, state and the planned arena may take together; 0: no ceiling. Loading (for the
+                           // sizes that export saw) and runs (for theirs) fail with MEMORY, naming the largest buffers
     // Called once for each reason why the program cannot run, before loading fails with UNSUPPORTED. NULL: the message of
     // the context lists as many as fit.
     void (*report)(void *arg, const char *reason);

@@ -1,4 +1,5 @@
 // The memory a run will take: the program is recorded, not run, with inputs that have sizes but no contents.
+#include <stdio.h>
 #include <string.h>
 
 #include "core/memory.h"
@@ -71,6 +72,45 @@ static nbx_status record(nbx_context *ctx, const nbx_program *p, const nbx_value
     nbx_free(inputs);
     nbx_free(outputs);
     return status == NBX_OK ? nbx_recorder_plan(ctx, r) : status;
+}
+
+// ------------------------------------------------------------------------------------------------------------- ceiling
+static void name_buffers(const nbx_recorder *r, char *text, size_t size) {
+    enum { NAMED = 3 };
+    const nbx_recorded_buffer *largest[NAMED] = {NULL};
+    for (int i = 0; i < r->buffer_count; i++) {
+        const nbx_recorded_buffer *b = &r->buffers[i];
+        for (int k = 0; k < NAMED; k++) {
+            if (largest[k] && largest[k]->storage->bytes >= b->storage->bytes) continue;
+            const nbx_recorded_buffer *smaller = largest[k];
+            largest[k] = b;
+            b = smaller;
+            if (!b) break;
+        }
+    }
+    for (int k = 0; k < NAMED && largest[k]; k++) {
+        const size_t used = strlen(text);
+        snprintf(text + used, size - used, "%s%zu bytes of %s", k ? ", " : "; its largest buffers: ", largest[k]->storage->bytes, largest[k]->made_by);
+    }
+}
+
+nbx_status nbx_ceiling_check(nbx_context *ctx, const nbx_program *p, const nbx_recorder *r) {
+    const size_t state = state_bytes(p), peak = p->weight_bytes + state + r->arena_bytes;
+    char buffers[512] = "";
+    if (!p->memory_ceiling || peak <= p->memory_ceiling) return NBX_OK;
+    name_buffers(r, buffers, sizeof buffers);
+    return nbx_fail(ctx, NBX_ERROR_MEMORY, "%s needs %zu bytes (weights %zu, state %zu, arena %zu), its ceiling is %zu%s", p->label, peak,
+                    p->weight_bytes, state, r->arena_bytes, p->memory_ceiling, buffers);
+}
+
+nbx_status nbx_ceiling_check_at_load(nbx_context *ctx, const nbx_program *p) {
+    nbx_recorder *r = p->memory_ceiling && !p->problems.count ? nbx_recorder_create(ctx) : NULL;
+    if (!r) return p->memory_ceiling && !p->problems.count ? nbx_last_status(ctx) : NBX_OK;
+    bool partial = false;
+    nbx_status status = record(ctx, p, NULL, r, NULL, &partial);
+    if (status == NBX_OK) status = nbx_ceiling_check(ctx, p, r);
+    nbx_recorder_destroy(r);
+    return status;
 }
 
 nbx_status nbx_program_plan_memory(nbx_context *ctx, const nbx_program *p, const nbx_value *inputs, int input_count, nbx_program_plan *plan) {

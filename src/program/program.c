@@ -196,7 +196,8 @@ static bool load_model(nbx_context *ctx, nbx_program *p, const nbx_program_optio
     nbx_json_document *json = nbx_json_create(ctx, p->label, text, bytes);
     const bool good = json && read_program(ctx, p, nbx_json_root(json), options);
     nbx_json_destroy(json);
-    return good && open_stores(ctx, p) && nbx_passes_run(ctx, p, options ? options->without : NULL);
+    return good && open_stores(ctx, p) && nbx_passes_run(ctx, p, options ? options->without : NULL) &&
+           nbx_ceiling_check_at_load(ctx, p) == NBX_OK;
 }
 
 static nbx_status load(nbx_context *ctx, const char *label, nbx_bytes *bytes, const nbx_program_options *options, nbx_program **program) {

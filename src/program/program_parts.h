@@ -82,6 +82,10 @@ struct nbx_program {
 bool nbx_signature_read(nbx_context *ctx, nbx_program *p, const nbx_json *root);
 // names.c: the paths of inputs and outputs from the pytree specs of the module. count leaves; NULL: fails ctx.
 const char **nbx_paths_read(nbx_context *ctx, nbx_program *p, const nbx_json *root, bool outputs, int *count);
+// plan.c: MEMORY when weights, state and the arena of a recording pass the program's ceiling; names the largest buffers.
+nbx_status nbx_ceiling_check(nbx_context *ctx, const nbx_program *p, const nbx_recorder *r);
+// The same for the sizes that export saw.
+nbx_status nbx_ceiling_check_at_load(nbx_context *ctx, const nbx_program *p);
 // inputs.c: checks the caller's inputs against shapes, ranges and guards.
 nbx_status nbx_inputs_check(nbx_context *ctx, const nbx_program *p, const nbx_value *inputs, int count);
 

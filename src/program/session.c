@@ -6,6 +6,7 @@
 #include "program/higher.h"
 #include "program/program_parts.h"
 #include "program/replay.h"
+#include "program/verify.h"
 
 enum { MOST_PLANS = 8, ARENA_ALIGNMENT = 64 };
 
@@ -252,6 +253,11 @@ static nbx_status add_plan(nbx_session *s, nbx_plan_key *key, nbx_plan **plan) {
     bool dependent;
     *plan = nbx_plan_record(s->ctx, s->program, s->weights, s->given, run_body, s, &dependent);
     if (!*plan) return (s->direct = dependent) ? NBX_OK : nbx_last_status(s->ctx);
+    if (nbx_ceiling_check(s->ctx, s->program, (*plan)->recorder) != NBX_OK) {
+        nbx_plan_destroy(s->ctx, *plan, s->program);
+        *plan = NULL;
+        return nbx_last_status(s->ctx);
+    }
     (*plan)->key = *key;
     key->words = NULL;
     *plan_slot(s) = *plan;
@@ -282,14 +288,52 @@ static void *arena_of(nbx_session *s, size_t bytes) {
     return (void *)(((uintptr_t)s->arena->data + ARENA_ALIGNMENT - 1) & ~(uintptr_t)(ARENA_ALIGNMENT - 1));
 }
 
-static nbx_status run_once(nbx_session *s, nbx_value *results) {
+typedef struct chosen {
+    nbx_session *session;
     nbx_plan *plan;
-    const nbx_status status = get_plan(s, &plan);
-    if (status != NBX_OK || !plan) return status != NBX_OK ? status : run_directly(s, results);
-    void *arena = arena_of(s, plan->recorder->arena_bytes);
+} chosen;
+
+static nbx_status replay_chosen(void *arg, nbx_value *results) {
+    const chosen *c = arg;
+    nbx_session *s = c->session;
+    void *arena = arena_of(s, c->plan->recorder->arena_bytes);
     if (!arena) return nbx_last_status(s->ctx);
-    plan->used = ++s->runs;
-    return nbx_plan_replay(s->ctx, s->program, plan, arena, s->given, results);
+    c->plan->used = ++s->runs;
+    return nbx_plan_replay(s->ctx, s->program, c->plan, arena, s->given, results);
+}
+
+static nbx_status run_chosen(void *arg, nbx_value *results) { return run_directly(((const chosen *)arg)->session, results); }
+
+// What a run may write into: state, and inputs that the program changes; each storage once.
+static int find_places(const nbx_session *s, nbx_storage **places) {
+    int count = 0;
+    for (int32_t i = 0; i < s->program->graph->input_count; i++) {
+        const nbx_source *source = &s->program->sources[i];
+        const nbx_value *given = source->kind == NBX_SOURCE_USER && s->program->inputs[source->user].written ? &s->given[source->user] : NULL;
+        nbx_storage *storage = source->kind == NBX_SOURCE_WEIGHT && source->state       ? s->weights[i]->storage
+                               : given && given->kind == NBX_KIND_TENSOR ? given->as.tensor->storage
+                                                                         : NULL;
+        for (int k = 0; k < count && storage; k++)
+            if (places[k] == storage) storage = NULL;
+        if (storage) places[count++] = storage;
+    }
+    return count;
+}
+
+static nbx_status verify(nbx_session *s, chosen *c, nbx_value *results) {
+    const size_t bytes = ((size_t)s->program->graph->input_count + 1) * sizeof(nbx_storage *);
+    nbx_storage **places = nbx_alloc(bytes);
+    if (!places) return nbx_fail_memory(s->ctx, bytes, "a comparison");
+    const nbx_status status = nbx_verify_replay(s->ctx, s->program, places, find_places(s, places), replay_chosen, run_chosen, c, results);
+    nbx_free(places);
+    return status;
+}
+
+static nbx_status run_once(nbx_session *s, nbx_value *results) {
+    chosen c = {s, NULL};
+    const nbx_status status = get_plan(s, &c.plan);
+    if (status != NBX_OK || !c.plan) return status != NBX_OK ? status : run_directly(s, results);
+    return s->verify ? verify(s, &c, results) : replay_chosen(&c, results);
 }
 
 static nbx_status profile(nbx_session *s, int runs, nbx_command_report_fn see, void *arg) {
