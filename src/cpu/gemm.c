@@ -310,7 +310,7 @@ static void do_integer_rows(void *arg, int64_t begin, int64_t end, int thread)
 static bool turn(const nbx_gemm *g, nbx_gemm *t)
 {
     if (g->packed_b != NULL || g->unpack_b != NULL || nbx_dtype_is_complex(g->dtype)) return false;
-    if (!((g->n <= 4 && g->m > g->n) || (g->row_stride_c == 1 && g->col_stride_c != 1 && g->m > 4))) return false;
+    if (!((g->n <= GEMV_ROWS && g->m > g->n) || (g->row_stride_c == 1 && g->col_stride_c != 1 && g->m > 4))) return false;
     *t = *g;
     t->m = g->n, t->n = g->m;
     t->a = g->b, t->row_stride_a = g->col_stride_b, t->col_stride_a = g->row_stride_b, t->batch_stride_a = g->batch_stride_b;

@@ -31,7 +31,7 @@ typedef struct gemm_block {
 
 // Products with at most GEMV_ROWS rows: B is read once, where it lies.
 //   sums[i * ld + j] = sum over k of x[i * x_stride + k] * b[k, col + j]       in blocks, as everywhere
-#define GEMV_ROWS 4
+#define GEMV_ROWS 8
 
 typedef enum gemv_layout {
     GEMV_ALONG_N, // columns adjacent; stride: from k to k + 1

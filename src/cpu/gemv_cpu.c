@@ -138,7 +138,11 @@ SIMD_INLINE void with_dtype(nbx_dtype dtype, const gemv_work *w)
     case 1: with_rows(dtype, 1, w); break;
     case 2: with_rows(dtype, 2, w); break;
     case 3: with_rows(dtype, 3, w); break;
-    default: with_rows(dtype, 4, w); break;
+    case 4: with_rows(dtype, 4, w); break;
+    case 5: with_rows(dtype, 5, w); break;
+    case 6: with_rows(dtype, 6, w); break;
+    case 7: with_rows(dtype, 7, w); break;
+    default: with_rows(dtype, 8, w); break;
     }
 }
 

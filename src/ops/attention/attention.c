@@ -7,7 +7,7 @@
 #include "ops/compose.h"
 
 // ------------------------------------------------------------------------------------------------------------- kernel
-enum { QUERY, KEY, VALUE, MASK, CAUSAL, BOTTOM_RIGHT, LIKE_QUERY, SCALE };
+enum { QUERY, KEY, VALUE, MASK, CAUSAL, BOTTOM_RIGHT, LIKE_QUERY, COARSE, SCALE };
 
 static nbx_status fail_shapes(nbx_op_call *c, const char *why) {
     char q[NBX_SHAPE_TEXT], k[NBX_SHAPE_TEXT], v[NBX_SHAPE_TEXT];
@@ -84,6 +84,7 @@ void nbx_attention_of(const nbx_op_call *c, nbx_attention *p) {
     if (m) p->mask = side_of(m), p->mask_dtype = (nbx_dtype)m->dtype;
     p->scale64 = arg_float_or(c, SCALE, p->head_dim ? 1 / sqrt((double)p->head_dim) : 1);
     p->scale = (float)p->scale64;
+    p->coarse_exp = arg_bool(c, COARSE) && (p->dtype == NBX_FLOAT16 || p->dtype == NBX_BFLOAT16);
     p->causal = arg_bool(c, CAUSAL);
     p->causal_shift = arg_bool(c, BOTTOM_RIGHT) ? p->k_len - p->q_len : 0;
 }
@@ -157,11 +158,12 @@ static nbx_status by_steps(nbx_op_call *c, const attention_args *a, const nbx_te
 }
 
 // The kernel; out and lse as it gives them.
-static nbx_status by_kernel(nbx_op_call *c, const attention_args *a, nbx_tensor **out, nbx_tensor **lse) {
+static nbx_status by_kernel(nbx_op_call *c, const attention_args *a, bool coarse_exp, nbx_tensor **out, nbx_tensor **lse) {
     nbx_value results[2];
     const nbx_status status =
-        nbx_do_many(c->ctx, "nbx::attention", 8,
-                    (nbx_value[]){T(a->q), T(a->k), T(a->v), T_OR_NONE(a->mask), B(a->causal), B(a->bottom_right), B(a->like_query), a->scale},
+        nbx_do_many(c->ctx, "nbx::attention", 9,
+                    (nbx_value[]){T(a->q), T(a->k), T(a->v), T_OR_NONE(a->mask), B(a->causal), B(a->bottom_right), B(a->like_query), B(coarse_exp),
+                                  a->scale},
                     results, 2);
     if (status) return status;
     *out = (nbx_tensor *)results[0].as.tensor;
@@ -218,7 +220,7 @@ static nbx_status sdpa_of(nbx_op_call *c, attention_args *a, nbx_tensor **out) {
     nbx_status status = check_sdpa(c, a);
     if (status) return status;
     a->like_query = is_fused(a);
-    if (a->like_query) return by_kernel(c, a, out, &other);
+    if (a->like_query) return by_kernel(c, a, false, out, &other);
     if (!suits_kernel(a)) {
         attention_args steps = *a;
         steps.mask = additive_mask(c, a->mask, (nbx_dtype)a->q->dtype);
@@ -229,7 +231,7 @@ static nbx_status sdpa_of(nbx_op_call *c, attention_args *a, nbx_tensor **out) {
     attention_args four = *a;
     four.q = to_rank4(c->ctx, a->q), four.k = to_rank4(c->ctx, a->k), four.v = to_rank4(c->ctx, a->v);
     if (!four.q || !four.k || !four.v) return c->ctx->status;
-    status = by_kernel(c, &four, out, &other);
+    status = by_kernel(c, &four, false, out, &other);
     for (int i = rank; i < 4 && !status && *out; i++) *out = do_squeeze(c->ctx, *out, 0);
     return status ? status : *out ? NBX_OK : c->ctx->status;
 }
@@ -284,7 +286,7 @@ static nbx_status sdpa_flash_for_cpu(nbx_op_call *c) {
         return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "the mask must be floating, of 2 or 4 dims");
     if (a.q->rank == 4 && a.v->rank == 4 && a.q->shape[3] != a.v->shape[3])
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "query, key and value must have one size");
-    status = by_kernel(c, &a, &out, &lse);
+    status = by_kernel(c, &a, true, &out, &lse);
     return finish_math(c, status, out, lse);
 }
 
@@ -305,7 +307,7 @@ static nbx_status other_results(nbx_op_call *c, int64_t q_len, int64_t k_len) {
 static nbx_status accelerator_form(nbx_op_call *c, attention_args *a, double dropout, bool want_lse, bool pad_lse, bool lse_column) {
     nbx_tensor *out = NULL, *lse = NULL;
     nbx_status status = need_no_dropout(c, dropout);
-    if (!status) status = by_kernel(c, a, &out, &lse);
+    if (!status) status = by_kernel(c, a, false, &out, &lse);
     if (status) return status;
     const int64_t length = a->q->shape[2], rest = (length + 31) / 32 * 32 - length;
     if (!want_lse) lse = zeros_for(c, NBX_FLOAT32, 3, (int64_t[]){a->q->shape[0], a->q->shape[1], 0});

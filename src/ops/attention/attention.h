@@ -17,6 +17,7 @@ typedef struct nbx_attention {
     attention_side q, k, v, mask, out, lse;  // mask.data NULL: none; lse.col is not used
     float scale;
     double scale64;
+    bool coarse_exp;       // the exponential of ATen's kernel for halves on CPUs, which logsumexp shows
     bool causal;
     int64_t causal_shift;  // query i sees keys up to i + shift
 } nbx_attention;

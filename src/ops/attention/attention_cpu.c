@@ -42,9 +42,51 @@ TILE_INLINE float load_float(const char *p, int64_t i, nbx_dtype d) {
     }
 }
 
+// Up to 16 numbers, zeros behind them.
+static vf32 load_some(const char *p, int64_t at, int64_t step, int count, nbx_dtype d) {
+    if (step == 1 && d == NBX_FLOAT32) return v_load_n((const float *)p + at, count);
+    if (step == 1 && d == NBX_FLOAT16) return v_load_f16_n((const uint16_t *)p + at, count);
+    if (step == 1 && d == NBX_BFLOAT16) return v_load_bf16_n((const uint16_t *)p + at, count);
+    float lanes[16] = {0};
+    for (int i = 0; i < count; i++) lanes[i] = load_float(p, at + i * step, d);
+    return v_load(lanes);
+}
+
+static void store_some(char *p, int64_t at, int64_t step, int count, nbx_dtype d, vf32 x) {
+    float lanes[16];
+    v_store(lanes, x);
+    for (int i = 0; step != 1 && i < count; i++) {
+        if (d == NBX_FLOAT16) ((uint16_t *)p)[at + i * step] = nbx_to_f16(lanes[i]);
+        else if (d == NBX_BFLOAT16) ((uint16_t *)p)[at + i * step] = nbx_to_bf16(lanes[i]);
+        else ((float *)p)[at + i * step] = lanes[i];
+    }
+    if (step != 1) return;
+    if (d == NBX_FLOAT16) v_store_f16_n((uint16_t *)p + at, x, count);
+    else if (d == NBX_BFLOAT16) v_store_bf16_n((uint16_t *)p + at, x, count);
+    else v_store_n((float *)p + at, x, count);
+}
+
 static int64_t at_batch(const attention_side *s, int64_t b, int64_t head) { return b * s->batch + head * s->head; }
 
 // ------------------------------------------------------------------------------------------------------------- queries
+// Rows of the queries as columns of the tile, 16 x 16 at a time.
+static void bring_queries(const nbx_attention *p, const attention_tile *t) {
+    for (int v = 0; v < TILE_VECTORS; v++) {
+        for (int64_t e = 0; e < p->head_dim; e += 16) {
+            const int count = (int)(p->head_dim - e < 16 ? p->head_dim - e : 16);
+            float lanes[16][16];
+            vf32 rows[16];
+            for (int i = 0; i < 16; i++) {
+                const int lane = v * 16 + i;
+                const int64_t at = at_batch(&p->q, t->b, t->head[lane]) + t->row[lane] * p->q.row + e * p->q.col;
+                rows[i] = lane < t->lanes ? load_some(p->q.data, at, p->q.col, count, p->dtype) : v_zero();
+            }
+            v_store_transposed(lanes[0], 16, rows);
+            for (int k = 0; k < count; k++) v_store(t->q + (e + k) * TILE_LANES + v * 16, v_load(lanes[k]));
+        }
+    }
+}
+
 static void start_tile(const attention_job *job, int64_t task, float *scratch, attention_tile *t) {
     const nbx_attention *p = job->p;
     const int64_t first = task % job->tiles * TILE_LANES, total = job->group * p->q_len;
@@ -69,11 +111,7 @@ static void start_tile(const attention_job *job, int64_t task, float *scratch, a
         t->max[i] = -INFINITY;
         t->sum[i] = 0;
     }
-    for (int64_t e = 0; e < p->head_dim; e++)
-        for (int i = 0; i < TILE_LANES; i++) {
-            const int64_t at = at_batch(&p->q, t->b, t->head[i]) + t->row[i] * p->q.row + e * p->q.col;
-            t->q[e * TILE_LANES + i] = i < t->lanes ? load_float(p->q.data, at, p->dtype) : 0;
-        }
+    bring_queries(p, t);
     for (int64_t e = 0; e < p->v_dim * TILE_LANES; e++) t->out[e] = 0;
 }
 
@@ -133,6 +171,16 @@ static vf32 mask_vector(const nbx_attention *p, const attention_tile *t, int v, 
     return v_load(lanes);
 }
 
+// e^x, x <= 0, within 8 parts in 10^5, from a cubic whose sum becomes the bits (Malossi and others, 2015). ATen's kernel for halves
+// on CPUs with AVX-512 uses it, and its logsumexp, which is float32, shows that.
+static vf32 exp_of_halves(vf32 x) {
+    const vf32 t = v_mul(x, v_set1(0x1.715476p+0f)), f = v_sub(t, v_floor(t));
+    vf32 y = v_fma(f, v_set1(-0.079204240219773236f), v_set1(-0.22433836478672356f));
+    y = v_fma(f, v_fma(f, y, v_set1(0.30354260500649682f)), v_set1(0.00010703434948458272f));
+    y = v_from_bits(v_to_i32(v_fma(v_set1(0x1p+23f), v_sub(t, y), v_set1(127 * 0x1p+23f))));
+    return v_select(v_lt(x, v_set1(-87.33654f)), v_zero(), v_select(v_isnan(x), x, y));
+}
+
 // Turns the scores of 16 queries into exponentials over the new maximum, and scales what was summed before.
 static void softmax_block(const nbx_attention *p, attention_tile *t, int v, int64_t first, int64_t count) {
     const vf32 scale = v_set1(p->scale), low = v_set1(-INFINITY), old = v_load(t->max + v * 16);
@@ -150,10 +198,11 @@ static void softmax_block(const nbx_attention *p, attention_tile *t, int v, int6
     }
     // A query that has seen only -inf keeps a maximum of -inf and counts from 0, so that no exponential is of inf - inf.
     const vf32 base = v_select(v_eq(max, low), v_zero(), max), factor = v_exp(v_sub(old, base));
+    const int64_t coarse = p->coarse_exp ? p->k_len / 16 * 16 : 0;  // the keys that ATen takes 16 at a time
     vf32 sum = v_mul(v_load(t->sum + v * 16), factor);
     for (int64_t k = 0; k < count; k++) {
         float *at = t->scores + k * TILE_LANES + v * 16;
-        const vf32 y = v_exp(v_sub(v_load(at), base));
+        const vf32 x = v_sub(v_load(at), base), y = first + k < coarse ? exp_of_halves(x) : v_exp(x);
         sum = v_add(sum, y);
         v_store(at, y);
     }
@@ -166,19 +215,29 @@ static void softmax_block(const nbx_attention *p, attention_tile *t, int v, int6
     }
 }
 
+// Columns of the tile as rows of the result, 16 x 16 at a time. A query that saw no key gets zeros.
 static void finish_tile(const nbx_attention *p, const attention_tile *t) {
-    for (int i = 0; i < t->lanes; i++) {
-        const int64_t at = at_batch(&p->out, t->b, t->head[i]) + t->row[i] * p->out.row;
-        const int64_t lse = at_batch(&p->lse, t->b, t->head[i]) + t->row[i] * p->lse.row;
-        const bool seen = t->sum[i] != 0;
-        const float factor = seen ? 1 / t->sum[i] : 0;
-        for (int64_t e = 0; e < p->v_dim; e++) {
-            const float y = seen ? t->out[e * TILE_LANES + i] * factor : 0;
-            if (p->dtype == NBX_FLOAT16) ((uint16_t *)p->out.data)[at + e * p->out.col] = nbx_to_f16(y);
-            else if (p->dtype == NBX_BFLOAT16) ((uint16_t *)p->out.data)[at + e * p->out.col] = nbx_to_bf16(y);
-            else ((float *)p->out.data)[at + e * p->out.col] = y;
+    for (int v = 0; v < t->vectors; v++) {
+        const vf32 sum = v_load(t->sum + v * 16);
+        const vm32 unseen = v_eq(sum, v_zero());
+        const vf32 factor = v_div(v_set1(1), sum);
+        for (int64_t e = 0; e < p->v_dim; e += 16) {
+            const int count = (int)(p->v_dim - e < 16 ? p->v_dim - e : 16);
+            float lanes[16][16];
+            vf32 rows[16];
+            for (int k = 0; k < 16; k++)
+                rows[k] = k < count ? v_select(unseen, v_zero(), v_mul(v_load(t->out + (e + k) * TILE_LANES + v * 16), factor)) : v_zero();
+            v_store_transposed(lanes[0], 16, rows);
+            for (int i = 0; i < 16 && v * 16 + i < t->lanes; i++) {
+                const int lane = v * 16 + i;
+                const int64_t at = at_batch(&p->out, t->b, t->head[lane]) + t->row[lane] * p->out.row + e * p->out.col;
+                store_some((char *)p->out.data, at, p->out.col, count, p->dtype, v_load(lanes[i]));
+            }
         }
-        ((float *)p->lse.data)[lse] = seen ? t->max[i] + logf(t->sum[i]) : 0;
+    }
+    for (int i = 0; i < t->lanes; i++) {
+        const int64_t lse = at_batch(&p->lse, t->b, t->head[i]) + t->row[i] * p->lse.row;
+        ((float *)p->lse.data)[lse] = t->sum[i] != 0 ? t->max[i] + logf(t->sum[i]) : 0;
     }
 }
 

@@ -122,10 +122,10 @@ void nbx_conv_plan(const nbx_conv *p, int threads, conv_plan *plan) {
 // A row of the result, and what taps and whole vectors read beyond it.
 int64_t nbx_conv_depthwise_row(const nbx_conv *p) { return (p->out[2] + 15) / 16 * 16 + (p->kernel[2] - 1) * p->dilation[2] / p->stride[2] + 16; }
 
-// As many rows as keep the widened input near 16 KiB, half of the first-level cache.
+// As many rows as keep the widened input near 24 KiB, of 32 of the first-level cache.
 int64_t nbx_conv_depthwise_band(const nbx_conv *p) {
     const int64_t row = nbx_conv_depthwise_row(p) * p->stride[2];
-    return at_most(at_least((4096 / row - (p->kernel[1] - 1) * p->dilation[1]) / p->stride[1], 4), at_least(p->out[1], 1));
+    return at_most(at_least((6144 / row - (p->kernel[1] - 1) * p->dilation[1]) / p->stride[1], 4), at_least(p->out[1], 1));
 }
 
 static size_t depthwise_bytes(const nbx_conv *p) {

@@ -9,7 +9,7 @@
 //   errors: SHAPE, DTYPE; ARGUMENT for strides that are no multiple of 16 bytes, which ATen refuses
 #include <string.h>
 
-#include "cpu/gemm.h"
+#include "cpu/gemm_kernels.h"
 #include "ops/compose.h"
 
 // One group as if it were all; the strides by which a, b and the result advance from one matrix to the next.
@@ -43,9 +43,9 @@ static nbx_status describe(nbx_op_call *c, int64_t row_step) {
     // Sizes are known later. Most scratch is wanted by all rows, or by the few that have a kernel of their own; a shorter
     // sum over k can ask for up to twice as much, since more rows are packed at a time.
     nbx_gemm few = p.whole;
-    few.m = m < 4 ? m : 4;
+    few.m = m < GEMV_ROWS ? m : GEMV_ROWS;
     const size_t all = nbx_gemm_scratch_bytes(&p.whole, c->ctx->threads), some = nbx_gemm_scratch_bytes(&few, c->ctx->threads);
-    few = p.whole, few.n = n < 4 ? n : 4;
+    few = p.whole, few.n = n < GEMV_ROWS ? n : GEMV_ROWS;
     const size_t thin = nbx_gemm_scratch_bytes(&few, c->ctx->threads);
     c->scratch_bytes = 2 * (all > some ? all > thin ? all : thin : some > thin ? some : thin);
     return NBX_OK;
