@@ -134,6 +134,9 @@ SIMD_INLINE vf32 v_set1(float x) { return (vf32)EACH0(pf_set1, x); }
 SIMD_INLINE vf32 v_zero(void) { return v_set1(0.0f); }
 SIMD_INLINE vf32 v_load(const float *p) { return (vf32)EACHP(pf_load, p, EACH_LANES_F); }
 SIMD_INLINE void v_store(float *p, vf32 x) { EACH_STORE(pf_store, p, x, EACH_LANES_F); }
+// Past the caches: the line is not read first. p is 64-byte aligned; v_stream_end before another thread is told.
+SIMD_INLINE void v_stream(float *p, vf32 x) { EACH_STORE(pf_stream, p, x, EACH_LANES_F); }
+SIMD_INLINE void v_stream_end(void) { stream_end(); }
 SIMD_INLINE vf32 v_load_n(const float *p, int n) { return (vf32)EACH_FIRST(pf_load_first, p, n, EACH_LANES_F); }
 SIMD_INLINE void v_store_n(float *p, vf32 x, int n) { EACH_STORE_FIRST(pf_store_first, p, x, n, EACH_LANES_F); }
 
@@ -376,20 +379,25 @@ SIMD_INLINE void vd_store_pairs(double *p, vf64 first, vf64 second)
 }
 
 // ---- a 16 x 16 tile turned over ---------------------------------------------------------------------------------------
-// out[j * stride + i] = lane j of rows[i]
-SIMD_INLINE void v_store_transposed(float *out, int64_t stride, const vf32 *rows)
+// out[j * out_stride + i] = in[i * in_stride + j]
+SIMD_INLINE void v_copy_transposed(float *out, int64_t out_stride, const float *in, int64_t in_stride)
 {
     enum { LANES = NBX_SIMD_PART_LANES };
-    float tile[16][16];
-    for (int i = 0; i < 16; i++) v_store(tile[i], rows[i]);
     for (int i = 0; i < 16; i += LANES) {
         for (int j = 0; j < 16; j += LANES) {
             pf part[LANES];
-            for (int l = 0; l < LANES; l++) part[l] = pf_load(&tile[i + l][j]);
+            for (int l = 0; l < LANES; l++) part[l] = pf_load(in + (i + l) * in_stride + j);
             pf_transpose(part);
-            for (int l = 0; l < LANES; l++) pf_store(out + (j + l) * stride + i, part[l]);
+            for (int l = 0; l < LANES; l++) pf_store(out + (j + l) * out_stride + i, part[l]);
         }
     }
+}
+// out[j * stride + i] = lane j of rows[i]
+SIMD_INLINE void v_store_transposed(float *out, int64_t stride, const vf32 *rows)
+{
+    float tile[16][16];
+    for (int i = 0; i < 16; i++) v_store(tile[i], rows[i]);
+    v_copy_transposed(out, stride, tile[0], 16);
 }
 
 // ---- reductions over the lanes: one order everywhere ----------------------------------------------------------------

@@ -17,6 +17,8 @@ static inline __m256i first_pairs(int n) { return _mm256_cmpgt_epi64(_mm256_set1
 static inline pf pf_set1(float x) { return _mm256_set1_ps(x); }
 static inline pf pf_load(const float *p) { return _mm256_loadu_ps(p); }
 static inline void pf_store(float *p, pf x) { _mm256_storeu_ps(p, x); }
+static inline void pf_stream(float *p, pf x) { _mm256_stream_ps(p, x); }
+static inline void stream_end(void) { _mm_sfence(); }
 static inline pf pf_load_first(const float *p, int n) { return _mm256_maskload_ps(p, first_lanes(n)); }
 static inline void pf_store_first(float *p, pf x, int n) { _mm256_maskstore_ps(p, first_lanes(n), x); }
 static inline pf pf_add(pf x, pf y) { return _mm256_add_ps(x, y); }

@@ -14,6 +14,8 @@ typedef __mmask8 pq;
 static inline pf pf_set1(float x) { return _mm512_set1_ps(x); }
 static inline pf pf_load(const float *p) { return _mm512_loadu_ps(p); }
 static inline void pf_store(float *p, pf x) { _mm512_storeu_ps(p, x); }
+static inline void pf_stream(float *p, pf x) { _mm512_stream_ps(p, x); }
+static inline void stream_end(void) { _mm_sfence(); }
 static inline pf pf_load_first(const float *p, int n) { return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1u), p); }
 static inline void pf_store_first(float *p, pf x, int n) { _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1u), x); }
 static inline pf pf_add(pf x, pf y) { return _mm512_add_ps(x, y); }

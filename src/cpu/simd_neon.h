@@ -15,6 +15,8 @@ typedef uint64x2_t pq;
 static inline pf pf_set1(float x) { return vdupq_n_f32(x); }
 static inline pf pf_load(const float *p) { return vld1q_f32(p); }
 static inline void pf_store(float *p, pf x) { vst1q_f32(p, x); }
+static inline void pf_stream(float *p, pf x) { vst1q_f32(p, x); }
+static inline void stream_end(void) {}
 static inline pf pf_load_first(const float *p, int n)
 {
     float lanes[4] = {0, 0, 0, 0};

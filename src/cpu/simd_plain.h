@@ -37,6 +37,8 @@ static inline int32_t to_int(float x) { return x >= -0x1p31f && x < 0x1p31f ? (i
 LANE_SET(pf_set1, pf, float)
 LANE_LOAD(pf_load, pf, float)
 LANE_STORE(pf_store, pf, float)
+LANE_STORE(pf_stream, pf, float)
+static inline void stream_end(void) {}
 static inline pf pf_load_first(const float *p, int n)
 {
     pf r = {{0, 0, 0, 0}};

@@ -20,6 +20,8 @@ typedef __m128i pq;
 static inline pf pf_set1(float x) { return _mm_set1_ps(x); }
 static inline pf pf_load(const float *p) { return _mm_loadu_ps(p); }
 static inline void pf_store(float *p, pf x) { _mm_storeu_ps(p, x); }
+static inline void pf_stream(float *p, pf x) { _mm_stream_ps(p, x); }
+static inline void stream_end(void) { _mm_sfence(); }
 static inline pf pf_load_first(const float *p, int n)
 {
     float lanes[4] = {0, 0, 0, 0};

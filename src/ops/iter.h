@@ -23,6 +23,7 @@ typedef struct nbx_iter {
     int64_t block[2];          // of nbx_iter_blocks: extent along dims 0 and 1
     int64_t blocks[2];         //                     how many along dims 0 and 1
     int64_t block_count;       //                     and in all
+    bool crossed;              // an operand runs along dim 1: its blocks come one after another along that
     nbx_iter_dim dim[NBX_MAX_RANK];
 } nbx_iter;
 

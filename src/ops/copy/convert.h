@@ -9,8 +9,9 @@
 extern "C" {
 #endif
 
-// A tile and every operand's part of a block are at most this long, so that a handful of them stay in the L1 cache.
-#define NBX_TILE_BYTES 4096
+// A tile and every operand's part of a block are at most this long, so that a handful of them stay in the L2 cache, and a
+// square of 64 x 64 floats is one. Where nothing is turned over a quarter of it is used, for the L1 cache.
+#define NBX_TILE_BYTES 16384
 
 // nbx_convert:     count dense elements of dtype `from` to dense elements of dtype `to`, as ATen casts: floats truncate
 //                  toward zero to integers, complex loses its imaginary part, anything but zero is true.

@@ -243,15 +243,65 @@ static inline __attribute__((always_inline)) void move_rows(size_t bytes, char *
     }
 }
 
-// Squares of 8 x 8 keep the lines of both sides in L1 while they are used.
+// Squares whose sides run along different dims are turned over in registers: 16 x 16 floats; smaller elements four words
+// of 64 bits (of as many squares) at a time, halves of which change places until their elements have.
+typedef uint64_t words __attribute__((vector_size(32), aligned(1), may_alias));
+
+static inline __attribute__((always_inline)) void swap_parts(words *low, words *high, int bits, uint64_t mask) {
+    const words moved = ((*low >> bits) ^ *high) & mask;
+    *high ^= moved;
+    *low ^= moved << bits;
+}
+
+// 8 / bytes rows of 32 bytes into 32 / bytes rows of 8 bytes.
+static inline __attribute__((always_inline)) void turn_small(size_t bytes, char *to, int64_t to_row, const char *from, int64_t from_row) {
+    enum { MOST = 8 };
+    const int n = (int)(8 / bytes);
+    words w[MOST];
+#pragma GCC unroll 8
+    for (int i = 0; i < n; i++) w[i] = *(const words *)(const void *)(from + i * from_row);
+    static const uint64_t masks[] = {0x00000000ffffffff, 0x0000ffff0000ffff, 0x00ff00ff00ff00ff};
+#pragma GCC unroll 3
+    for (int half = n / 2, level = 0; half; half /= 2, level++)
+#pragma GCC unroll 8
+        for (int i = 0; i < n; i++)
+            if (!(i & half)) swap_parts(&w[i], &w[i + half], (int)(8 * bytes) * half, masks[level]);
+#pragma GCC unroll 8
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < 4; k++) {
+            const uint64_t word = w[i][k];
+            memcpy(to + (k * n + i) * to_row, &word, 8);
+        }
+}
+
+enum { SQUARE_ROWS = 16 };  // of the source, whose rows are dense
+static inline __attribute__((always_inline)) int64_t square_columns(size_t bytes) { return bytes == 1 ? 32 : 16; }
+
+static inline __attribute__((always_inline)) void turn_square(size_t bytes, char *to, int64_t to_row, const char *from, int64_t from_row) {
+    if (bytes == 4) {
+        v_copy_transposed((float *)(void *)to, to_row / 4, (const float *)(const void *)from, from_row / 4);
+    } else if (bytes < 4) {
+        for (int i = 0; i < SQUARE_ROWS; i += (int)(8 / bytes)) turn_small(bytes, to + i * (int)bytes, to_row, from + i * from_row, from_row);
+    } else {
+        move_rows(bytes, to, (int64_t)bytes, to_row, from, from_row, (int64_t)bytes, SQUARE_ROWS, square_columns(bytes));
+    }
+}
+
+// The rows of one side are the columns of the other: to0 = bytes = from1, or to1 = bytes = from0.
 static inline __attribute__((always_inline)) void move_squares(size_t bytes, char *to, int64_t to0, int64_t to1,
                                                                const char *from, int64_t from0, int64_t from1, int64_t n0,
                                                                int64_t n1) {
-    const int64_t side = 8;
-    for (int64_t j = 0; j < n1; j += side) {
-        for (int64_t i = 0; i < n0; i += side) {
-            move_rows(bytes, to + i * to0 + j * to1, to0, to1, from + i * from0 + j * from1, from0, from1,
-                      n0 - i < side ? n0 - i : side, n1 - j < side ? n1 - j : side);
+    const int64_t b = (int64_t)bytes, columns = square_columns(bytes);
+    const bool along0 = to0 == b;  // i counts rows of the source, j its columns
+    const int64_t rows_in = along0 ? n0 : n1, columns_in = along0 ? n1 : n0, to_row = along0 ? to1 : to0, from_row = along0 ? from0 : from1;
+    for (int64_t j = 0; j < columns_in; j += columns) {
+        for (int64_t i = 0; i < rows_in; i += SQUARE_ROWS) {
+            char *y = to + i * b + j * to_row;
+            const char *x = from + i * from_row + j * b;
+            if (columns_in - j >= columns && rows_in - i >= SQUARE_ROWS) turn_square(bytes, y, to_row, x, from_row);
+            else
+                move_rows(bytes, y, b, to_row, x, from_row, b, rows_in - i < SQUARE_ROWS ? rows_in - i : SQUARE_ROWS,
+                          columns_in - j < columns ? columns_in - j : columns);
         }
     }
 }

@@ -1,5 +1,6 @@
 // Copies, casts and fills: plans, and the operators copy, _to_copy, clone, fill, zero.
 #include "ops/copy/copy.h"
+#include "cpu/cache.h"
 #include "ops/copy/convert.h"
 #include "ops/elementwise/elementwise.h"
 
@@ -19,8 +20,10 @@ void nbx_copy_plan_make(nbx_copy_plan *p, const nbx_tensor *to, const nbx_tensor
     const size_t widest = p->fill || to_bytes > from_bytes ? to_bytes : from_bytes;
     p->rows = dense_row(&p->iter, 0, to_bytes) && (p->fill || dense_row(&p->iter, 1, from_bytes));
     p->flat = p->rows && !p->clamp && p->iter.rank == 2 && p->iter.dim[1].size == 1;
-    nbx_iter_set_blocks(&p->iter, (p->to == p->from || p->fill ? 4 : 1) * NBX_TILE_BYTES / (int64_t)(p->clamp ? 8 : widest));
+    const int64_t side = 256 / (int64_t)widest;  // squares of whole lines that are moved as they lie
+    nbx_iter_set_blocks(&p->iter, p->to == p->from ? side * side : NBX_TILE_BYTES / (int64_t)(p->clamp ? 8 : widest));
     p->rows = p->rows && dense_row(&p->iter, 0, to_bytes);
+    p->stream = nbx_past_caches(p->iter.numel * (int64_t)to_bytes) && dense_row(&p->iter, 0, to_bytes);
     const int64_t elements = 65536 / (int64_t)widest, block = p->iter.block[0] * p->iter.block[1];
     p->grain = p->flat ? elements : block ? (elements + block - 1) / block : 1;
     p->ready = true;

@@ -14,6 +14,7 @@ typedef struct nbx_copy_plan {
     bool fill;            // the source is one element
     bool clamp;           // to float16, finite values limited to +-65504
     bool rows;            // rows are dense on both sides
+    bool stream;          // the result is larger than the caches
     uint8_t to, from;     // dtypes
     int64_t grain;        // blocks (flat: elements) worth a thread
     nbx_iter iter;        // last: a kept plan has room for its dims only

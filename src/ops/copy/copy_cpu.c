@@ -1,7 +1,7 @@
 // Copies, casts and fills by plan. Dense: one long run. Same dtype: blocks moved as they lie, squares where the two sides
-// run along different dims. Else: through a tile.
+// run along different dims. Else: through a tile. Results larger than the caches are streamed.
 #include "cpu/pool.h"
-#include "cpu/simd.h"
+#include "cpu/stream_simd.h"
 #include "ops/copy/convert.h"
 #include "ops/copy/copy.h"
 
@@ -34,12 +34,33 @@ static void clamped(const nbx_copy_plan *p, char *to, const char *from, int64_t 
     NBX_KERNEL(nbx_store_block)(NBX_FLOAT16, to, NBX_FLOAT32, tile, n0, n1, d[0].stride[0], d[1].stride[0]);
 }
 
+enum { ROOM = 65536 };  // of a block: 256 x 256 bytes
+
+// A dense block made of any source, and streamed row by row.
+static void stream_block(const nbx_copy_plan *p, char *to, const char *from, int64_t n0, int64_t n1) {
+    _Alignas(64) char tile[ROOM];
+    const nbx_iter_dim *d = p->iter.dim;
+    const nbx_dtype dtype = (nbx_dtype)p->to;
+    const int64_t bytes = (int64_t)nbx_dtype_size(dtype);
+    if (dtype == (nbx_dtype)p->from)
+        NBX_KERNEL(nbx_move_block)((size_t)bytes, tile, bytes, n0 * bytes, from, d[0].stride[1], d[1].stride[1], n0, n1);
+    else NBX_KERNEL(nbx_load_block)(dtype, tile, (nbx_dtype)p->from, from, n0, n1, d[0].stride[1], d[1].stride[1]);
+    if (n1 == 1 || d[1].stride[0] == n0 * bytes) stream_bytes(to, tile, (size_t)(n0 * n1 * bytes));
+    else
+        for (int64_t j = 0; j < n1; j++) stream_bytes(to + j * d[1].stride[0], tile + j * n0 * bytes, (size_t)(n0 * bytes));
+}
+
 static void copy_block(void *arg, char *const *pointers, int64_t n0, int64_t n1) {
     const nbx_copy_plan *p = arg;
     const nbx_iter_dim *d = p->iter.dim;
     const nbx_dtype to = (nbx_dtype)p->to, from = (nbx_dtype)p->from;
     if (p->clamp) {
         clamped(p, pointers[0], pointers[1], n0, n1);
+    } else if (p->stream && to == from && p->rows) {
+        for (int64_t j = 0; j < n1; j++)
+            stream_bytes(pointers[0] + j * d[1].stride[0], pointers[1] + j * d[1].stride[1], (size_t)n0 * nbx_dtype_size(to));
+    } else if (p->stream) {
+        stream_block(p, pointers[0], pointers[1], n0, n1);
     } else if (to == from) {
         NBX_KERNEL(nbx_move_block)(nbx_dtype_size(to), pointers[0], d[0].stride[0], d[1].stride[0], pointers[1], d[0].stride[1],
                                    d[1].stride[1], n0, n1);
@@ -57,14 +78,29 @@ static void run_copy_blocks(void *arg, int64_t begin, int64_t end, int thread) {
     copy_job *j = arg;
     (void)thread;
     nbx_iter_blocks(&j->plan->iter, j->base, begin, end, copy_block, (void *)j->plan);
+    if (j->plan->stream) v_stream_end();
+}
+
+static void stream_flat(const nbx_copy_plan *p, char *to, const char *from, int64_t count) {
+    _Alignas(64) char tile[NBX_TILE_BYTES];
+    const nbx_dtype dtype = (nbx_dtype)p->to, source = (nbx_dtype)p->from;
+    const int64_t b = (int64_t)nbx_dtype_size(dtype), s = (int64_t)nbx_dtype_size(source), most = dtype == source ? count : NBX_TILE_BYTES / 4 / b;
+    for (int64_t i = 0; i < count; i += most) {
+        const int64_t n = count - i < most ? count - i : most;
+        if (dtype != source) NBX_KERNEL(nbx_convert)(dtype, tile, source, from + i * s, n);
+        stream_bytes(to + i * b, dtype == source ? from + i * s : tile, (size_t)(n * b));
+    }
+    v_stream_end();
 }
 
 static void run_copy_flat(void *arg, int64_t begin, int64_t end, int thread) {
     const copy_job *j = arg;
     const nbx_dtype to = (nbx_dtype)j->plan->to, from = (nbx_dtype)j->plan->from;
+    char *y = j->base[0] + begin * (int64_t)nbx_dtype_size(to);
+    const char *x = j->base[1] + begin * (int64_t)nbx_dtype_size(from);
     (void)thread;
-    NBX_KERNEL(nbx_convert)(to, j->base[0] + begin * (int64_t)nbx_dtype_size(to), from,
-                            j->base[1] + begin * (int64_t)nbx_dtype_size(from), end - begin);
+    if (j->plan->stream) stream_flat(j->plan, y, x, end - begin);
+    else NBX_KERNEL(nbx_convert)(to, y, from, x, end - begin);
 }
 
 // A pattern of 64 bytes, stored over and over.

@@ -1,5 +1,6 @@
 // Dtypes, shapes and plans of elementwise calls: all that does not depend on the instruction set.
 #include "ops/elementwise/elementwise.h"
+#include "cpu/cache.h"
 #include "ops/copy/convert.h"
 
 #include <math.h>
@@ -220,6 +221,7 @@ nbx_status ew_plan_make(nbx_op_call *c, const ew_row *row, const ew_loops *loops
     const nbx_tensor *out = tensors[0];
     nbx_iter_plan(&p->iter, out->rank, out->shape, p->operands, tensors);
     nbx_iter_set_blocks(&p->iter, NBX_TILE_BYTES / (int64_t)widest);
+    if (!p->iter.crossed) nbx_iter_set_blocks(&p->iter, NBX_TILE_BYTES / 4 / (int64_t)widest);  // stay in the L1 cache
     p->flat = p->iter.dim[1].size == 1 && p->iter.rank == 2;
     for (int k = 0; k < p->operands; k++) {
         const nbx_dtype dtype = (nbx_dtype)p->dtype[k];
@@ -228,6 +230,9 @@ nbx_status ew_plan_make(nbx_op_call *c, const ew_row *row, const ew_loops *loops
         p->flat = p->flat && p->direct[k];
     }
     const int64_t elements = row->flags & EW_HEAVY ? 1024 : 16384, block = p->iter.block[0] * p->iter.block[1];
+    int64_t written = 0;
+    for (int k = 0; k < p->outs; k++) written += p->iter.numel * (int64_t)nbx_dtype_size((nbx_dtype)p->dtype[k]);
+    p->stream = nbx_past_caches(written);
     p->grain = p->flat ? elements : block ? (elements + block - 1) / block : 1;
     p->ready = true;
     return NBX_OK;

@@ -108,6 +108,7 @@ typedef struct ew_loops {
 typedef struct ew_plan {
     bool ready, flat;            // flat: dense everywhere, no tiles
     bool exact;                  // EW_EXACT_NUMBERS
+    bool stream;                 // results are larger than the caches
     uint8_t outs, operands;      // outputs first
     uint8_t dtype[EW_OPERANDS], tile[EW_OPERANDS];
     bool direct[EW_OPERANDS];    // the loop works in the operand's own memory

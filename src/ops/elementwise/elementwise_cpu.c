@@ -1,13 +1,15 @@
 // Runs plans: for each block, inputs that the loop cannot read in place are converted into tiles in the L1 cache, the
 // operator's dense loop runs, and results are converted on the store. A tile whose source did not move (a number, a
-// broadcast row) is kept.
+// broadcast row) is kept. Results larger than the caches are made in tiles and streamed out of them.
 #include "cpu/pool.h"
+#include "cpu/stream_simd.h"
 #include "ops/copy/convert.h"
 #include "ops/elementwise/loops_simd.h"
 
 typedef struct job {
     const ew_plan *plan;
     char *base[EW_OPERANDS];
+    bool stream;
     int fault;
 } job;
 
@@ -16,6 +18,7 @@ typedef struct worker {
     const char *loaded[EW_OPERANDS];  // what a tile holds: source, columns and rows
     int64_t loaded0[EW_OPERANDS], loaded1[EW_OPERANDS];
     const ew_plan *plan;
+    bool stream;
     ew_run run;
 } worker;
 
@@ -40,13 +43,29 @@ static void load(worker *w, int k, const char *from, int64_t n0, int64_t n1) {
     w->loaded1[k] = n1;
 }
 
+// A tile of results to memory, in the dtype it has there; streamed where rows are dense.
 static void store(worker *w, int k, char *to, int64_t n0, int64_t n1) {
     const ew_plan *p = w->plan;
-    double rounded[NBX_TILE_BYTES / sizeof(double)];
-    const nbx_dtype tile = (nbx_dtype)p->tile[k], by = (nbx_dtype)p->by[k];
-    if (by != tile) NBX_KERNEL(nbx_convert)(by, rounded, tile, w->tile[k], n0 * n1);
-    NBX_KERNEL(nbx_store_block)((nbx_dtype)p->dtype[k], to, by, by != tile ? (void *)rounded : w->tile[k], n0, n1,
-                                p->iter.dim[0].stride[k], p->iter.dim[1].stride[k]);
+    _Alignas(64) char rounded[NBX_TILE_BYTES], converted[NBX_TILE_BYTES];
+    const nbx_dtype dtype = (nbx_dtype)p->dtype[k], by = (nbx_dtype)p->by[k];
+    const int64_t b = (int64_t)nbx_dtype_size(dtype), s0 = p->iter.dim[0].stride[k], s1 = p->iter.dim[1].stride[k];
+    nbx_dtype is = (nbx_dtype)p->tile[k];
+    const char *from = w->tile[k];
+    if (by != is) {
+        NBX_KERNEL(nbx_convert)(by, rounded, is, from, n0 * n1);
+        is = by, from = rounded;
+    }
+    if (!w->stream || s0 != b) {
+        NBX_KERNEL(nbx_store_block)(dtype, to, is, from, n0, n1, s0, s1);
+        return;
+    }
+    if (is != dtype) {
+        NBX_KERNEL(nbx_convert)(dtype, converted, is, from, n0 * n1);
+        from = converted;
+    }
+    if (n1 == 1 || s1 == n0 * b) stream_bytes(to, from, (size_t)(n0 * n1 * b));
+    else
+        for (int64_t j = 0; j < n1; j++) stream_bytes(to + j * s1, from + j * n0 * b, (size_t)(n0 * b));
 }
 
 static void run_block(void *arg, char *const *pointers, int64_t n0, int64_t n1) {
@@ -57,10 +76,10 @@ static void run_block(void *arg, char *const *pointers, int64_t n0, int64_t n1) 
         if (!p->direct[k]) load(w, k, pointers[k], n0, n1);
         w->run.in[k - p->outs] = p->direct[k] ? pointers[k] : w->tile[k];
     }
-    for (int k = 0; k < p->outs; k++) w->run.out[k] = p->direct[k] ? pointers[k] : w->tile[k];
+    for (int k = 0; k < p->outs; k++) w->run.out[k] = p->direct[k] && !w->stream ? pointers[k] : w->tile[k];
     p->loop(&w->run);
     for (int k = 0; k < p->outs; k++)
-        if (!p->direct[k]) store(w, k, pointers[k], n0, n1);
+        if (w->stream || !p->direct[k]) store(w, k, pointers[k], n0, n1);
 }
 
 static void start_run(ew_run *run, job *j) {
@@ -77,23 +96,34 @@ static void run_blocks(void *arg, int64_t begin, int64_t end, int thread) {
     (void)thread;
     memset(w.loaded, 0, sizeof w.loaded);
     w.plan = j->plan;
+    w.stream = j->stream;
     start_run(&w.run, j);
     nbx_iter_blocks(&j->plan->iter, j->base, begin, end, run_block, &w);
+    if (j->stream) v_stream_end();
 }
 
 static void run_flat(void *arg, int64_t begin, int64_t end, int thread) {
     job *j = arg;
     const ew_plan *p = j->plan;
+    _Alignas(64) char tile[EW_OUTPUTS][NBX_TILE_BYTES];
     ew_run run;
     (void)thread;
     start_run(&run, j);
-    run.count = end - begin;
-    for (int k = 0; k < p->operands; k++) {
-        char *at = j->base[k] + begin * (int64_t)nbx_dtype_size((nbx_dtype)p->dtype[k]);
-        if (k < p->outs) run.out[k] = at;
-        else run.in[k - p->outs] = at;
+    const int64_t most = j->stream ? p->iter.block[0] : end - begin;
+    for (int64_t at = begin; at < end; at += run.count) {
+        run.count = end - at < most ? end - at : most;
+        for (int k = 0; k < p->operands; k++) {
+            char *here = j->base[k] + at * (int64_t)nbx_dtype_size((nbx_dtype)p->dtype[k]);
+            if (k < p->outs) run.out[k] = j->stream ? tile[k] : here;
+            else run.in[k - p->outs] = here;
+        }
+        p->loop(&run);
+        for (int k = 0; j->stream && k < p->outs; k++) {
+            const size_t bytes = nbx_dtype_size((nbx_dtype)p->dtype[k]);
+            stream_bytes(j->base[k] + (size_t)at * bytes, tile[k], (size_t)run.count * bytes);
+        }
     }
-    p->loop(&run);
+    if (j->stream) v_stream_end();
 }
 
 nbx_status NBX_KERNEL(ew_execute)(nbx_op_call *c, const ew_loops *loops) {
@@ -108,6 +138,9 @@ nbx_status NBX_KERNEL(ew_execute)(nbx_op_call *c, const ew_loops *loops) {
     for (int k = 0; k < p->outs; k++) j.base[k] = nbx_data(out_get(c, k));
     for (int k = p->outs; k < p->operands; k++)
         j.base[k] = p->number[k] >= 0 ? (char *)p->value[p->number[k]] : nbx_data(c->args[row->arg[k - p->outs]].as.tensor);
+    j.stream = p->stream;
+    for (int k = 0; k < p->outs; k++)
+        for (int i = p->outs; i < p->operands; i++) j.stream = j.stream && j.base[i] != j.base[k];  // in place: the lines are there
     const int64_t count = p->flat ? p->iter.numel : p->iter.block_count;
     void (*const body)(void *, int64_t, int64_t, int) = p->flat ? run_flat : run_blocks;
     if (count > p->grain && c->pool) nbx_parallel_for(c->pool, count, p->grain, body, &j);
