@@ -10,10 +10,20 @@ extern "C" {
 #endif
 
 // What the storages of one context hold together. Storages may outlive the context, so it is shared by count.
+// Large blocks of host memory that were given back, to be used again: a fresh page costs more than to fill it.
+typedef struct nbx_kept_block {
+    void *data;
+    size_t bytes;  // 0: empty
+} nbx_kept_block;
+
+#define NBX_KEPT_BLOCKS 8
+
 typedef struct nbx_account {
     int refs;                     // atomic, like the next two
     size_t held_bytes, peak_bytes;
-    size_t ceiling_bytes;         // 0: none
+    size_t ceiling_bytes;         // 0: none; then no blocks are kept
+    int busy;                     // atomic: somebody is at the kept blocks
+    nbx_kept_block kept[NBX_KEPT_BLOCKS];
 } nbx_account;
 
 typedef struct nbx_storage nbx_storage;
@@ -25,6 +35,7 @@ struct nbx_storage {
     void (*release)(nbx_storage *storage);  // frees data; NULL for memory nobody frees
     void *owner;        // for release
     nbx_account *account;  // where its bytes are counted; NULL for memory that was wrapped
+    size_t block_bytes;    // of a block to keep afterwards; 0: it is freed
     int64_t plan;       // index of the buffer in the plan being recorded, or -1
 };
 
