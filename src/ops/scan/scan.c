@@ -24,6 +24,8 @@ static nbx_status describe(nbx_op_call *c, nbx_dtype dtype, nbx_dtype second) {
     *job = (scan_job){(uint8_t)op_of(c), (uint8_t)domain, x->dtype, (uint8_t)dtype, dim};
     if (!out_new(c, 0, dtype, x->rank, x->shape, NULL)) return nbx_last_status(c->ctx);
     if (second != NBX_DTYPE_NONE && !out_new(c, 1, second, x->rank, x->shape, NULL)) return nbx_last_status(c->ctx);
+    const int64_t length = x->rank ? x->shape[dim] : 1, lines = length ? x->numel / length : 0, pieces = scan_pieces(job, lines, length);
+    c->scratch_bytes = pieces > 1 ? (size_t)(pieces * lines) * 16 : 0;
     return NBX_OK;
 }
 

@@ -1,5 +1,6 @@
-// Running results on the CPU. Lines along the last dim go one by one through a buffer; along another dim a block of
-// neighbouring lines advances together, element by element.
+// Running results on the CPU. Lines along the last dim go through a buffer; of sums and products several lines, or pieces
+// of long ones, advance together, so that no addition waits for the last one. Along another dim a block of neighbouring
+// lines advances together, element by element.
 #include "cpu/simd.h"
 
 #include "cpu/pool.h"
@@ -8,7 +9,7 @@
 #include "ops/reduce/stage_simd.h"
 #include "ops/scan/scan.h"
 
-enum { PART = 512, WIDTH = 64 };
+enum { PART = 512, WIDTH = 256, TOGETHER = 4 };
 
 typedef union value {
     double d[2];
@@ -28,7 +29,15 @@ typedef struct task {
     char *y, *indices;
     nbx_dtype out;
     int64_t width;  // lines of a block
+    int64_t pieces; // of a line
+    value *starts;  // [lines * pieces]: what the earlier pieces of the line come to; NULL: one piece
 } task;
+
+// Elements in flight, in the domain.
+typedef union elements {
+    double d[PART];
+    int64_t i[PART];
+} elements;
 
 static running start(const scan_job *job) {
     running r = {{{0.0, 0.0}}, -1};
@@ -119,13 +128,6 @@ NBX_INLINE void advance(const scan_job *job, running *r, void *buffer, int64_t n
     }
 }
 
-// The sums of plain lines, which are what models ask for.
-static void sum_line(running *r, double *x, int64_t n) {
-    double sum = r->v.d[0];
-    for (int64_t k = 0; k < n; k++) x[k] = sum += x[k];
-    r->v.d[0] = sum;
-}
-
 static void load(const task *t, void *buffer, const char *x, int64_t step, int64_t n) {
     const nbx_dtype in = (nbx_dtype)t->job->in, cast = (nbx_dtype)t->job->cast;
     if (t->job->domain == REDUCE_F64) {
@@ -150,6 +152,118 @@ static void save(const task *t, char *y, int64_t step, const void *buffer, int64
     else store_complex(y, step, buffer, n, t->out);
 }
 
+// ------------------------------------------------------------------------------------- sums and products, line by line
+typedef struct unit {
+    const char *x;
+    char *y;
+    int64_t n;
+    value v;  // so far
+} unit;
+
+static unit unit_at(const task *t, int64_t index) {
+    const int64_t line = index / t->pieces, first = index % t->pieces * SCAN_PIECE, left = t->l.length - first;
+    int64_t offset[LINES_OPERANDS];
+    lines_place(&t->l, line, offset);
+    return (unit){t->x + offset[1] + first * t->l.along[1], t->y + offset[0] + first * t->l.along[0],
+                  t->pieces > 1 && left > SCAN_PIECE ? SCAN_PIECE : left, t->starts ? t->starts[index] : start(t->job).v};
+}
+
+NBX_INLINE double join_f64(double a, double x, bool sum) { return sum ? a + x : a * x; }
+NBX_INLINE int64_t join_i64(int64_t a, int64_t x, bool sum) {
+    return (int64_t)(sum ? (uint64_t)a + (uint64_t)x : (uint64_t)a * (uint64_t)x);
+}
+
+// Elements begin .. end of the buffers of `count` units.
+#define RUN(NAME, T, FIELD, STATE)                                                                                     \
+    NBX_INLINE void run_##NAME(elements *b, unit *u, int count, int64_t begin, int64_t end, bool sum) {                \
+        T s[TOGETHER];                                                                                                 \
+        for (int k = 0; k < count; k++) s[k] = u[k].v.STATE;                                                           \
+        for (int64_t i = begin; i < end; i++)                                                                          \
+            for (int k = 0; k < count; k++) b[k].FIELD[i] = s[k] = join_##NAME(s[k], b[k].FIELD[i], sum);              \
+        for (int k = 0; k < count; k++) u[k].v.STATE = s[k];                                                           \
+    }
+RUN(f64, double, d, d[0])
+RUN(i64, int64_t, i, i)
+
+static void run(const task *t, elements *b, unit *u, int count, int64_t begin, int64_t end) {
+    const bool sum = t->job->op == SCAN_SUM, real = t->job->domain == REDUCE_F64;
+    if (count == TOGETHER && real && sum) run_f64(b, u, TOGETHER, begin, end, true);
+    else if (count == TOGETHER && real) run_f64(b, u, TOGETHER, begin, end, false);
+    else if (count == TOGETHER) run_i64(b, u, TOGETHER, begin, end, sum);
+    else
+        for (int k = 0; k < count; k++) {
+            if (real) run_f64(b + k, u + k, 1, begin, end, sum);
+            else run_i64(b + k, u + k, 1, begin, end, sum);
+        }
+}
+
+static void by_units(void *arg, int64_t begin, int64_t end, int thread) {
+    const task *t = arg;
+    elements b[TOGETHER];
+    unit u[TOGETHER];
+    (void)thread;
+    for (int64_t at = begin; at < end; at += TOGETHER) {
+        const int count = end - at < TOGETHER ? (int)(end - at) : TOGETHER;
+        for (int k = 0; k < count; k++) u[k] = unit_at(t, at + k);
+        for (int64_t first = 0; first < SCAN_PIECE || first < t->l.length; first += PART) {
+            int64_t n[TOGETHER], least = PART, most = 0;
+            for (int k = 0; k < count; k++) {
+                const int64_t left = u[k].n - first;
+                n[k] = left < 0 ? 0 : left < PART ? left : PART;
+                least = n[k] < least ? n[k] : least, most = n[k] > most ? n[k] : most;
+                load(t, &b[k], u[k].x + first * t->l.along[1], t->l.along[1], n[k]);
+            }
+            if (most == 0) break;
+            run(t, b, u, count, 0, least);
+            for (int k = 0; k < count; k++) {
+                if (n[k] > least) run(t, b + k, u + k, 1, least, n[k]);
+                save(t, u[k].y + first * t->l.along[0], t->l.along[0], &b[k], n[k]);
+            }
+        }
+    }
+}
+
+// What a piece comes to, in eight partial sums.
+static void total_units(void *arg, int64_t begin, int64_t end, int thread) {
+    const task *t = arg;
+    elements b;
+    (void)thread;
+    for (int64_t at = begin; at < end; at++) {
+        const unit u = unit_at(t, at);
+        double sums[8] = {0};
+        uint64_t whole = 0;
+        for (int64_t first = 0; first < u.n; first += PART) {
+            const int64_t n = u.n - first < PART ? u.n - first : PART;
+            load(t, &b, u.x + first * t->l.along[1], t->l.along[1], n);
+            if (t->job->domain == REDUCE_I64) {
+                for (int64_t i = 0; i < n; i++) whole += (uint64_t)b.i[i];
+                continue;
+            }
+            memset(b.d + n, 0, (size_t)(PART - n) * sizeof *b.d);
+            for (int64_t i = 0; i < PART; i += 8)
+                for (int k = 0; k < 8; k++) sums[k] += b.d[i + k];
+        }
+        if (t->job->domain == REDUCE_I64) t->starts[at].i = (int64_t)whole;
+        else t->starts[at].d[0] = ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+    }
+}
+
+static void by_pieces(nbx_pool *pool, task *t) {
+    const int64_t units = t->l.count * t->pieces;
+    nbx_parallel_for(pool, units, 1, total_units, t);
+    for (int64_t i = 0; i < units; i += t->pieces) {
+        value so_far = start(t->job).v;
+        for (int64_t k = i; k < i + t->pieces; k++) {
+            const value own = t->starts[k];
+            t->starts[k] = so_far;
+            if (t->job->domain == REDUCE_I64) so_far.i = join_i64(so_far.i, own.i, true);
+            else so_far.d[0] += own.d[0];
+        }
+    }
+    nbx_parallel_for(pool, units, TOGETHER, by_units, t);
+}
+
+// --------------------------------------------------------------------------------------------------- everything else
 static void by_lines(void *arg, int64_t begin, int64_t end, int thread) {
     const task *t = arg;
     const int64_t *along = t->l.along;
@@ -163,18 +277,28 @@ static void by_lines(void *arg, int64_t begin, int64_t end, int thread) {
         for (int64_t first = 0; first < t->l.length; first += PART) {
             const int64_t n = t->l.length - first < PART ? t->l.length - first : PART;
             load(t, buffer, t->x + offset[1] + first * along[1], along[1], n);
-            if (t->job->op == SCAN_SUM && t->job->domain == REDUCE_F64) sum_line(&r, buffer, n);
-            else advance(t->job, &r, buffer, n, first, true, t->indices ? where : NULL);
+            advance(t->job, &r, buffer, n, first, true, t->indices ? where : NULL);
             save(t, t->y + offset[0] + first * along[0], along[0], buffer, n);
             if (t->indices) store_i64(t->indices + offset[2] + first * along[2], along[2], where, n, NBX_INT64);
         }
     }
 }
 
+// n lines by one element each.
+static void sum_block(const task *t, elements *sums, elements *x, int64_t n) {
+    if (t->job->domain == REDUCE_F64)
+        for (int64_t k = 0; k < n; k++) x->d[k] = sums->d[k] += x->d[k];
+    else
+        for (int64_t k = 0; k < n; k++) x->i[k] = sums->i[k] = join_i64(sums->i[k], x->i[k], true);
+}
+
+static int64_t magnitude_of(int64_t x) { return x < 0 ? -x : x; }
+
 static void by_blocks(void *arg, int64_t begin, int64_t end, int thread) {
     const task *t = arg;
     const int64_t *along = t->l.along, per_line = (t->l.shape[0] + t->width - 1) / t->width;
-    double buffer[2 * WIDTH];
+    const bool sums = t->job->op == SCAN_SUM && t->job->domain != REDUCE_COMPLEX;
+    elements buffer, total;
     int64_t where[WIDTH];
     running r[WIDTH];
     (void)thread;
@@ -182,11 +306,14 @@ static void by_blocks(void *arg, int64_t begin, int64_t end, int thread) {
         int64_t offset[LINES_OPERANDS], first = i % per_line * t->width;
         const int64_t n = t->l.shape[0] - first < t->width ? t->l.shape[0] - first : t->width;
         lines_place(&t->l, i / per_line * t->l.shape[0] + first, offset);
-        for (int64_t k = 0; k < n; k++) r[k] = start(t->job);
+        for (int64_t k = 0; k < n; k++) r[k] = start(t->job), total.i[k] = 0;  // the bits of 0.0, too
         for (int64_t e = 0; e < t->l.length; e++) {
-            load(t, buffer, t->x + offset[1] + e * along[1], t->l.step[1][0], n);
-            advance(t->job, r, buffer, n, e, false, t->indices ? where : NULL);
-            save(t, t->y + offset[0] + e * along[0], t->l.step[0][0], buffer, n);
+            const char *x = t->x + offset[1] + e * along[1];
+            for (int64_t b = 0; b < n * magnitude_of(t->l.step[1][0]); b += 64) __builtin_prefetch(x + 4 * along[1] + b);
+            load(t, &buffer, x, t->l.step[1][0], n);
+            if (sums) sum_block(t, &total, &buffer, n);
+            else advance(t->job, r, &buffer, n, e, false, t->indices ? where : NULL);
+            save(t, t->y + offset[0] + e * along[0], t->l.step[0][0], &buffer, n);
             if (t->indices) store_i64(t->indices + offset[2] + e * along[2], t->l.step[2][0], where, n, NBX_INT64);
         }
     }
@@ -199,6 +326,17 @@ nbx_status NBX_KERNEL(scan_cpu)(nbx_op_call *c) {
     if (indices) t.indices = nbx_data(indices);
     lines_plan(&t.l, t.job->dim, indices ? 3 : 2, (const nbx_tensor *[]){y, x, indices});
     const bool blocks = t.l.rank > 0 && t.l.shape[0] >= 8 && t.l.step[0][0] < t.l.along[0];
+    t.pieces = 1;
+    if (!blocks && (t.job->op == SCAN_SUM || t.job->op == SCAN_PROD) && t.job->domain != REDUCE_COMPLEX) {
+        t.pieces = scan_pieces(t.job, t.l.count, t.l.length);
+        if (t.pieces > 1) {
+            t.starts = c->scratch;
+            by_pieces(c->pool, &t);
+        } else {
+            nbx_parallel_for(c->pool, t.l.count, (4096 / t.l.length + TOGETHER) / TOGETHER * TOGETHER, by_units, &t);
+        }
+        return NBX_OK;
+    }
     if (!blocks) {
         nbx_parallel_for(c->pool, t.l.count, 4096 / t.l.length + 1, by_lines, &t);
         return NBX_OK;
