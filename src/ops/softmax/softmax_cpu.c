@@ -191,6 +191,7 @@ NBX_INLINE void column_results(const task *t, const char *x, char *y, int lanes,
     for (int64_t r = 0; r < t->l.length; r++, x += t->l.along[1], y += t->l.along[0]) {
         for (int l = 0; l < lanes; l += 16) {
             const int left = lanes - l < 16 ? lanes - l : 16;
+            column_ahead(x + 3 * t->l.along[1], t->l.along[1], l, 1, dtype);
             const vf32 d = v_sub(column_load(x, l, left, dtype), v_load(about + l)), s = v_load(divisor + l);
             const vf32 v = t->job->log ? v_sub(d, s) : v_div(v_exp(d), s);
             if (left == 16) lanes_store(y, l, v, dtype);
@@ -246,7 +247,7 @@ nbx_status NBX_KERNEL(softmax_cpu)(nbx_op_call *c) {
         return NBX_OK;
     }
     t.width = 65536 / (t.l.length * bytes) / 16 * 16;  // two readings from the second-level cache at worst
-    if (t.width < 32) t.width = 32;
+    if (t.width < 32) t.width = t.l.length * bytes * 32 > 1 << 20 ? 128 : 32;  // both from memory: long runs
     if (t.width > TILE) t.width = TILE;
     const int64_t blocks = (t.l.shape[0] + t.width - 1) / t.width * (t.l.count / t.l.shape[0]);
     nbx_parallel_for(c->pool, blocks, 4096 / (t.l.length * t.width) + 1, by_columns, &t);
