@@ -50,14 +50,14 @@ SPECIAL_FUNCTION double special_digamma(double x) {
 // Hurwitz zeta by Euler and Maclaurin: terms up to q + N > 10, an integral, half a term, Bernoulli corrections.
 SPECIAL_FUNCTION double special_zeta(double s, double q) {
     if (s == 1) return SPECIAL_INF;
-    if (!(s > 1)) return SPECIAL_NAN;
+    if (s < 1) return SPECIAL_NAN;
     if (q <= 0) {
         if (q == floor(q)) return SPECIAL_INF;
         if (s != floor(s)) return SPECIAL_NAN;
     }
     if (q < -64) {  // the negative terms mirror a stretch of the positive ones
         const double f = q - floor(q), sign = s > 9e15 || fmod(s, 2.0) == 0 ? 1 : -1;
-        return special_zeta(s, f) + sign * (special_zeta(s, 1 - f) - special_zeta(s, 1 - q));
+        return special_zeta(s, f) + sign * (special_zeta(s, 1 - f) - (s > 1e15 ? 0 : special_zeta(s, 1 - q)));
     }
     if (isinf(q)) return SPECIAL_NAN;
     double sum = 0;
@@ -131,6 +131,15 @@ SPECIAL_FUNCTION double special_gamma_fraction(double a, double x) {
     return h * a * special_gamma_prefix(a, x);
 }
 
+// P (side -1) or Q (side 1) for large a and x near it: Temme's uniform expansion, its first two terms (1e-10 from a = 1e8 on).
+SPECIAL_FUNCTION double special_gamma_uniform(double a, double x, int side) {
+    const double m = (x - a) / a;
+    const double half_square = fabs(m) < 0.01 ? m * m * (0.5 - m * (1.0 / 3 - m * (0.25 - m * (0.2 - m / 6)))) : m - log1p(m);
+    const double eta = copysign(sqrt(2 * half_square), m);
+    const double first = fabs(eta) < 0.01 ? -1.0 / 3 + eta * (1.0 / 12 - eta * 2.0 / 135) : 1 / m - 1 / eta;
+    return 0.5 * erfc(side * eta * sqrt(a / 2)) + side * first * exp(-a * half_square) / sqrt(2 * SPECIAL_PI * a);
+}
+
 // Regularised incomplete gamma functions P and Q.
 SPECIAL_FUNCTION double special_gammainc(double a, double x) {
     if (x < 0 || a < 0) return SPECIAL_NAN;
@@ -139,6 +148,7 @@ SPECIAL_FUNCTION double special_gammainc(double a, double x) {
     if (isinf(a)) return isinf(x) ? SPECIAL_NAN : 0;
     if (isinf(x)) return 1;
     if (x != x || a != a) return SPECIAL_NAN;
+    if (a > 1e8 && fabs(x - a) < 0.3 * a) return special_gamma_uniform(a, x, -1);
     return x < a + 1 ? special_gamma_series(a, x) : 1 - special_gamma_fraction(a, x);
 }
 SPECIAL_FUNCTION double special_gammaincc(double a, double x) {
@@ -148,6 +158,7 @@ SPECIAL_FUNCTION double special_gammaincc(double a, double x) {
     if (isinf(a)) return isinf(x) ? SPECIAL_NAN : 1;
     if (isinf(x)) return 0;
     if (x != x || a != a) return SPECIAL_NAN;
+    if (a > 1e8 && fabs(x - a) < 0.3 * a) return special_gamma_uniform(a, x, 1);
     return x < a + 1 ? 1 - special_gamma_series(a, x) : special_gamma_fraction(a, x);
 }
 
