@@ -1,13 +1,9 @@
 // im2col and col2im: the patches of an image as columns, and their sum back into an image.
 //   im2col(self [n, c, h, w]) -> [n, c * kh * kw, positions];  col2im the other way, adding where patches overlap.
 #include "ops/index/combine.h"
+#include "ops/pad/fold.h"
 #include "ops/shape/geometry.h"
 #include "ops/shape/move.h"
-
-typedef struct patches {
-    int64_t kernel[2], dilation[2], padding[2], step[2];
-    int64_t channels, size[2], count[2];  // of the image; positions along each dim
-} patches;
 
 static nbx_status read_pair(nbx_op_call *c, int arg, const char *name, int64_t least, int64_t *pair) {
     int count;
@@ -21,7 +17,7 @@ static nbx_status read_pair(nbx_op_call *c, int arg, const char *name, int64_t l
 }
 
 // first: the argument of kernel_size; dilation, padding and stride follow.
-static nbx_status read_patches(nbx_op_call *c, int first, patches *p) {
+static nbx_status read_patches(nbx_op_call *c, int first, nbx_patches *p) {
     if (read_pair(c, first, "kernel_size", 1, p->kernel) != NBX_OK || read_pair(c, first + 1, "dilation", 1, p->dilation) != NBX_OK ||
         read_pair(c, first + 2, "padding", 0, p->padding) != NBX_OK || read_pair(c, first + 3, "stride", 1, p->step) != NBX_OK)
         return c->ctx->status;
@@ -45,7 +41,7 @@ static void inside(int64_t count, int64_t step, int64_t shift, int64_t size, int
 }
 
 // --------------------------------------------------------------------------------------------------------------- im2col
-static nbx_status im2col_plan(nbx_op_call *c, patches *p) {
+nbx_status nbx_im2col_plan(nbx_op_call *c, nbx_patches *p) {
     const nbx_tensor *self = arg_tensor(c, 0);
     if (self->rank != 3 && self->rank != 4) return nbx_call_fail(c, NBX_ERROR_SHAPE, "takes a tensor of 3 or 4 dims, not %d", self->rank);
     const int64_t *shape = self->shape + self->rank - 3;
@@ -56,15 +52,15 @@ static nbx_status im2col_plan(nbx_op_call *c, patches *p) {
 
 static nbx_status im2col_infer(nbx_op_call *c) {
     const nbx_tensor *self = arg_tensor(c, 0);
-    patches p;
-    if (im2col_plan(c, &p) != NBX_OK) return c->ctx->status;
+    nbx_patches p;
+    if (nbx_im2col_plan(c, &p) != NBX_OK) return c->ctx->status;
     const int64_t shape[3] = {self->shape[0], p.channels * p.kernel[0] * p.kernel[1], p.count[0] * p.count[1]};
     const int batched = self->rank == 4;
     return out_new(c, 0, (nbx_dtype)self->dtype, 2 + batched, shape + !batched, NULL) ? NBX_OK : c->ctx->status;
 }
 
 typedef struct fold_job {
-    const patches *p;
+    const nbx_patches *p;
     const nbx_tensor *image, *columns;  // image of rank 3 or 4, columns of rank 2 or 3
     int64_t width;
     nbx_combine_fn add;
@@ -81,7 +77,7 @@ static void im2col_rows(void *arg, int64_t begin, int64_t end, int thread) {
     (void)thread;
     static const char zero[16];
     const fold_job *j = arg;
-    const patches *p = j->p;
+    const nbx_patches *p = j->p;
     int64_t image_batch, columns_batch, is[3], cs[2];
     strides_of(j->image, 3, j->width, &image_batch, is);
     strides_of(j->columns, 2, j->width, &columns_batch, cs);
@@ -106,10 +102,10 @@ static void im2col_rows(void *arg, int64_t begin, int64_t end, int thread) {
 }
 
 static nbx_status im2col(nbx_op_call *c) {
-    patches p;
+    nbx_patches p;
     fold_job j = {.p = &p, .image = arg_tensor(c, 0), .columns = out_get(c, 0)};
     if (j.columns->numel == 0) return NBX_OK;
-    if (im2col_plan(c, &p) != NBX_OK) return c->ctx->status;
+    if (nbx_im2col_plan(c, &p) != NBX_OK) return c->ctx->status;
     j.width = (int64_t)nbx_dtype_size((nbx_dtype)j.image->dtype);
     const int64_t line = p.count[0] * p.count[1];
     nbx_parallel_for(c->pool, j.columns->numel / line, 16384 / (line * j.width) + 1, im2col_rows, &j);
@@ -117,7 +113,7 @@ static nbx_status im2col(nbx_op_call *c) {
 }
 
 // --------------------------------------------------------------------------------------------------------------- col2im
-static nbx_status col2im_plan(nbx_op_call *c, patches *p) {
+nbx_status nbx_col2im_plan(nbx_op_call *c, nbx_patches *p) {
     const nbx_tensor *self = arg_tensor(c, 0);
     if (self->rank != 2 && self->rank != 3) return nbx_call_fail(c, NBX_ERROR_SHAPE, "takes a tensor of 2 or 3 dims, not %d", self->rank);
     if (read_pair(c, 1, "output_size", 1, p->size) != NBX_OK || read_patches(c, 2, p) != NBX_OK) return c->ctx->status;
@@ -132,8 +128,8 @@ static nbx_status col2im_plan(nbx_op_call *c, patches *p) {
 
 static nbx_status col2im_infer(nbx_op_call *c) {
     const nbx_tensor *self = arg_tensor(c, 0);
-    patches p;
-    if (col2im_plan(c, &p) != NBX_OK) return c->ctx->status;
+    nbx_patches p;
+    if (nbx_col2im_plan(c, &p) != NBX_OK) return c->ctx->status;
     if (nbx_combine_of(NBX_COMBINE_ADD, (nbx_dtype)self->dtype) == NULL)
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "%s cannot be added", nbx_dtype_name((nbx_dtype)self->dtype));
     const int64_t shape[4] = {self->shape[0], p.channels, p.size[0], p.size[1]};
@@ -145,7 +141,7 @@ static nbx_status col2im_infer(nbx_op_call *c) {
 static void col2im_channels(void *arg, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const fold_job *j = arg;
-    const patches *p = j->p;
+    const nbx_patches *p = j->p;
     int64_t image_batch, columns_batch, is[3], cs[2];
     strides_of(j->image, 3, j->width, &image_batch, is);
     strides_of(j->columns, 2, j->width, &columns_batch, cs);
@@ -168,10 +164,10 @@ static void col2im_channels(void *arg, int64_t begin, int64_t end, int thread) {
 
 static nbx_status col2im(nbx_op_call *c) {
     static const char zero[16];
-    patches p;
+    nbx_patches p;
     fold_job j = {.p = &p, .image = out_get(c, 0), .columns = arg_tensor(c, 0)};
     if (j.image->numel == 0) return NBX_OK;
-    if (col2im_plan(c, &p) != NBX_OK) return c->ctx->status;
+    if (nbx_col2im_plan(c, &p) != NBX_OK) return c->ctx->status;
     j.width = (int64_t)nbx_dtype_size((nbx_dtype)j.image->dtype);
     j.add = nbx_combine_of(NBX_COMBINE_ADD, (nbx_dtype)j.image->dtype);
     nbx_fill_tensor(c->pool, j.image, zero);
