@@ -7,48 +7,116 @@
 static const char help[] =
     "nbx ops [NAME] [--json | --markdown] [--missing]\n"
     "\n"
-    "Lists every operator the library knows, with the devices it runs on. NAME shows one (aten::add.Tensor, add.Tensor,\n"
+    "Lists every operator the library knows, with the devices it runs on; \"programs\" stands for operators on sub-graphs and\n"
+    "symbolic numbers, which only programs use, on any device. NAME shows one (aten::add.Tensor, add.Tensor,\n"
     "torch.ops.aten.add.Tensor), or all whose name contains it.\n"
     "  --json        as a JSON list\n"
-    "  --markdown    as a table for documents\n"
-    "  --missing     only those without an implementation\n";
+    "  --markdown    as a table for documents, all overloads of an operator in a row\n"
+    "  --missing     only those without an implementation and without a reason for that\n";
 
 typedef enum list_form { FORM_TEXT, FORM_JSON, FORM_MARKDOWN } list_form;
 
-static void print_one(const nbx_operator *op, list_form form, bool first) {
-    const bool cpu = nbx_operator_available(op, NBX_CPU), cuda = nbx_operator_available(op, NBX_CUDA);
-    const char *where = cpu && cuda ? "cpu, cuda" : cpu ? "cpu" : cuda ? "cuda" : "-";
-    if (form == FORM_JSON) {
-        printf("%s  {\"name\": ", first ? "" : ",\n");
-        print_json_text(nbx_operator_name(op));
-        printf(", \"cpu\": %s, \"cuda\": %s, \"schema\": ", cpu ? "true" : "false", cuda ? "true" : "false");
-        print_json_text(nbx_operator_schema(op));
-        printf("}");
-    } else if (form == FORM_MARKDOWN) {
-        printf("| `%s` | %s | `%s` |\n", nbx_operator_name(op), where, nbx_operator_schema(op));
-    } else {
-        printf("%-48s %-10s %s\n", nbx_operator_name(op), where, nbx_operator_schema(op));
-    }
+static bool runs_on(const nbx_operator *op, nbx_device_type device) { return nbx_operator_available(op, device) && !nbx_operator_in_programs(op); }
+static bool runs(const nbx_operator *op) { return nbx_operator_available(op, NBX_CPU) || nbx_operator_available(op, NBX_CUDA); }
+
+static void print_json(const nbx_operator *op, bool first) {
+    printf("%s  {\"name\": ", first ? "" : ",\n");
+    print_json_text(nbx_operator_name(op));
+    printf(", \"cpu\": %s, \"cuda\": %s, \"in_programs\": %s, \"refused\": ", runs_on(op, NBX_CPU) ? "true" : "false",
+           runs_on(op, NBX_CUDA) ? "true" : "false", nbx_operator_in_programs(op) ? "true" : "false");
+    if (nbx_operator_refusal(op)) print_json_text(nbx_operator_refusal(op));
+    else printf("null");
+    printf(", \"schema\": ");
+    print_json_text(nbx_operator_schema(op));
+    printf("}");
 }
 
+static void print_text(const nbx_operator *op) {
+    const bool cpu = runs_on(op, NBX_CPU), cuda = runs_on(op, NBX_CUDA);
+    const char *where = cpu && cuda ? "cpu, cuda" : cpu ? "cpu" : cuda ? "cuda" : nbx_operator_in_programs(op) ? "programs" : nbx_operator_refusal(op) ? "refused" : "-";
+    printf("%-48s %-10s %s%s%s\n", nbx_operator_name(op), where, nbx_operator_schema(op), nbx_operator_refusal(op) ? ": " : "",
+           nbx_operator_refusal(op) ? nbx_operator_refusal(op) : "");
+}
+
+// ------------------------------------------------------------------------------------------------------------ markdown
+// Length of "aten::add" in "aten::add_.Tensor": overloads and in-place forms are of one operator.
+static size_t family_length(const char *name) {
+    size_t length = strcspn(name, ".");
+    const bool dunder = length > 2 && name[length - 1] == '_' && name[length - 2] == '_';
+    if (length > 1 && name[length - 1] == '_' && !dunder) length--;
+    return length;
+}
+
+static bool same_family(const char *a, const char *b) {
+    const size_t length = family_length(a);
+    return length == family_length(b) && strncmp(a, b, length) == 0;
+}
+
+static bool writes_keyword(const char *schema) {
+    const char *star = strstr(schema, "*, "), *mark = star ? strstr(star, "!)") : NULL, *arrow = strstr(schema, "->");
+    return mark && arrow && mark < arrow;
+}
+
+// The overloads of rows [at, end): "Tensor, Scalar, in place, out".
+static void print_overloads(size_t at, size_t end, size_t length) {
+    bool in_place = false, out = false, first = true;
+    for (size_t i = at; i < end; i++) {
+        const char *name = nbx_operator_name(nbx_operator_at(i)), *rest = name + length;
+        if (*rest == '_') in_place = true;
+        else if (writes_keyword(nbx_operator_schema(nbx_operator_at(i)))) out = true;
+        else printf("%s%s", first ? "" : ", ", *rest == '.' ? rest + 1 : "default"), first = false;
+    }
+    if (in_place) printf("%sin place", first ? "" : ", ");
+    if (out) printf("%sout", first && !in_place ? "" : ", ");
+}
+
+static const char *support(size_t at, size_t end, nbx_device_type device) {
+    size_t count = 0;
+    for (size_t i = at; i < end; i++) count += runs_on(nbx_operator_at(i), device);
+    return count == end - at ? "yes" : count ? "some" : "";
+}
+
+static void print_family(size_t at, size_t end, bool cuda) {
+    const nbx_operator *op = nbx_operator_at(at);
+    const size_t length = family_length(nbx_operator_name(op));
+    printf("| `%.*s` | ", (int)length, nbx_operator_name(op));
+    print_overloads(at, end, length);
+    printf(" | %s |", support(at, end, NBX_CPU));
+    if (cuda) printf(" %s |", support(at, end, NBX_CUDA));
+    printf(" %s |\n", nbx_operator_refusal(op) ? nbx_operator_refusal(op) : nbx_operator_in_programs(op) ? "in programs, on any device" : "");
+}
+
+static int list_markdown(const char *name) {
+    const bool cuda = nbx_device_count(NBX_CUDA) > 0;  // else nothing can be said about it
+    printf("| operator | overloads | CPU |%s notes |\n| --- | --- | --- |%s --- |\n", cuda ? " CUDA |" : "", cuda ? " --- |" : "");
+    for (size_t at = 0, end; at < nbx_operator_count(); at = end) {
+        for (end = at + 1; end < nbx_operator_count() && same_family(nbx_operator_name(nbx_operator_at(at)), nbx_operator_name(nbx_operator_at(end))); end++) {}
+        if (!name || strstr(nbx_operator_name(nbx_operator_at(at)), name)) print_family(at, end, cuda);
+    }
+    return EXIT_RIGHT;
+}
+
+// ---------------------------------------------------------------------------------------------------------------- lists
 static bool is_wanted(const nbx_operator *op, const char *name, bool missing) {
     if (name && !strstr(nbx_operator_name(op), name)) return false;
-    return !missing || !(nbx_operator_available(op, NBX_CPU) || nbx_operator_available(op, NBX_CUDA));
+    return !missing || !(runs(op) || nbx_operator_refusal(op));
 }
 
 static int list(const char *name, list_form form, bool missing) {
-    size_t shown = 0, available = 0;
+    size_t shown = 0, available = 0, refused = 0;
     const nbx_operator *exact = name ? nbx_op_find(name) : NULL;
     if (form == FORM_JSON) printf("[\n");
-    if (form == FORM_MARKDOWN) printf("| operator | runs on | schema |\n| --- | --- | --- |\n");
     for (size_t i = 0; i < nbx_operator_count(); i++) {
         const nbx_operator *op = nbx_operator_at(i);
         if (exact ? op != exact : !is_wanted(op, name, missing)) continue;
-        print_one(op, form, shown++ == 0);
-        available += nbx_operator_available(op, NBX_CPU) || nbx_operator_available(op, NBX_CUDA);
+        if (form == FORM_JSON) print_json(op, shown == 0);
+        else print_text(op);
+        shown++;
+        available += runs(op);
+        refused += nbx_operator_refusal(op) != NULL;
     }
     if (form == FORM_JSON) printf("\n]\n");
-    if (form == FORM_TEXT && !exact) printf("%zu operators, %zu of them implemented\n", shown, available);
+    if (form == FORM_TEXT && !exact) printf("%zu operators: %zu run, %zu are refused with a reason, %zu are missing\n", shown, available, refused, shown - available - refused);
     if (shown || !name) return EXIT_RIGHT;
     return complain("ops", EXIT_USAGE, "no operator is named %s", name);
 }
@@ -65,5 +133,5 @@ int command_ops(int count, char **args) {
         else if (args[i][0] == '-' || name) return complain("ops", EXIT_USAGE, "what is %s? See nbx ops --help", args[i]);
         else name = args[i];
     }
-    return list(name, form, missing);
+    return form == FORM_MARKDOWN ? list_markdown(name) : list(name, form, missing);
 }

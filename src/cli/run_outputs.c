@@ -68,10 +68,15 @@ static int differs(runner *r, int step, const char *name, const char *text) {
     return EXIT_DIFFERS;
 }
 
-static int expect_one(runner *r, int step, const char *name, const nbx_tensor *got, const nbx_tensor *wanted) {
+// A number may come from a float32 tensor, and says no more about it than its kind.
+static double tolerance_of(const runner *r, const nbx_value *value) {
+    return r->options->tolerance < 0 && value && value->kind == NBX_KIND_FLOAT ? 1e-4 : r->options->tolerance;
+}
+
+static int expect_one(runner *r, int step, const char *name, const nbx_tensor *got, const nbx_tensor *wanted, double tolerance) {
     char text[1024];
     double largest;
-    const bool good = compare_tensors(r->ctx, got, wanted, r->options->tolerance, &largest, text, sizeof text);
+    const bool good = compare_tensors(r->ctx, got, wanted, tolerance, &largest, text, sizeof text);
     if (largest > r->largest) r->largest = largest;
     return good ? EXIT_RIGHT : differs(r, step, name, text);
 }
@@ -87,7 +92,7 @@ int expect_outputs(runner *r, int step) {
         const nbx_tensor *got = value ? value_as_tensor(r, value) : NULL;
         int one;
         if (!wanted || (!got && nbx_last_status(r->ctx) != NBX_OK)) one = failed(r);
-        else one = got ? expect_one(r, step, name, got, wanted) : differs(r, step, name, value ? "is None" : "is expected, but the program has no such output");
+        else one = got ? expect_one(r, step, name, got, wanted, tolerance_of(r, value)) : differs(r, step, name, value ? "is None" : "is expected, but the program has no such output");
         if (one > code) code = one;
     }
     nbx_tensors_destroy(set);
@@ -103,7 +108,7 @@ int expect_state(runner *r) {
         const nbx_tensor *wanted = nbx_tensors_at(r->ctx, set, i), *got = nbx_session_state(r->session, name);
         int one;
         if (!wanted) one = failed(r);
-        else one = got ? expect_one(r, r->options->steps - 1, name, got, wanted) : differs(r, r->options->steps - 1, name, "is expected, but the program has no such buffer");
+        else one = got ? expect_one(r, r->options->steps - 1, name, got, wanted, r->options->tolerance) : differs(r, r->options->steps - 1, name, "is expected, but the program has no such buffer");
         if (one > code) code = one;
     }
     nbx_tensors_destroy(set);

@@ -31,7 +31,7 @@ run_one() {
         [ $k -gt 0 ] || return 77
     fi
     if [ -e "$folder/$name.state.safetensors" ]; then set -- "$@" --expect-state "$folder/$name.state.safetensors"; fi
-    seed=$(sed -n "s/.*\"name\": \"$name\",.*\"seed\": \([0-9]*\).*/\1/p" "$folder"/index*.json 2>/dev/null)
+    seed=$(sed -n "s/.*\"name\": \"$name\",.*\"seed\": \([0-9]*\).*/\1/p" "$folder"/index*.json 2>/dev/null | head -n 1)
     if [ -n "$seed" ]; then set -- "$@" --seed "$seed"; fi
     # shellcheck disable=SC2086
     "$nbx" run "$@" ${NBX_RUN_OPTIONS:-} || return 1
