@@ -145,8 +145,9 @@ static void NAME(place_line)(const fft_lines *lines, int64_t line, int64_t *in, 
 {
     *in = *out = 0;
     for (int d = 0; d < lines->rank && line; d++) {
-        const int64_t i = line % lines->shape[d];
-        line /= lines->shape[d];
+        const bool last = d == lines->rank - 1;
+        const int64_t i = last ? line : line % lines->shape[d];
+        line = last ? 0 : line / lines->shape[d];
         *in += i * lines->in_stride[d], *out += i * lines->out_stride[d];
     }
 }
@@ -238,13 +239,18 @@ static void NAME(split_columns)(void *arg, int64_t begin, int64_t end, int threa
 static void NAME(store_half)(const NAME(job) *b, const REAL *x, int64_t first, int count)
 {
     const int64_t n1 = b->p->n1, n = b->p->n;
-    for (int64_t j = 0; j < b->p->n2; j++)
-        for (int l = 0; l < count; l++) {
+    const VEC s = V(set1)(b->scale);
+    for (int64_t j = 0; j < b->p->n2; j++) {
+        if (count == LANES && b->out_step == 2 && 2 * (first + LANES - 1 + n1 * j) <= n) {
+            const PAIR v = NAME(get)(x + j * POINT, 0);
+            V(store_pairs)(b->out + (first + n1 * j) * 2, V(mul)(v.re, s), V(mul)(v.im, s));
+        } else for (int l = 0; l < count; l++) {
             const int64_t row = first + l, k = row + n1 * j;
             const REAL re = x[j * POINT + l] * b->scale, im = x[j * POINT + LANES + l] * b->scale;
             if (2 * k <= n) b->out[k * b->out_step] = re, b->out[k * b->out_step + 1] = im;
             else if (row && 2 * row != n1) b->out[(n - k) * b->out_step] = re, b->out[(n - k) * b->out_step + 1] = -im;
         }
+    }
 }
 
 // Rows: n2 points each; number j of row k is result k + n1 * j.
@@ -274,14 +280,20 @@ static void NAME(back_rows)(void *arg, int64_t begin, int64_t end, int thread)
     const int64_t n1 = p->n1, n = p->n;
     for (int64_t group = begin; group < end; group++) {
         const int count = NAME(some_lanes)(n1 / 2 + 1, group);
-        for (int64_t j = 0; j < p->n2; j++)
-            for (int l = 0; l < LANES; l++) {
+        for (int64_t j = 0; j < p->n2; j++) {
+            const int64_t first = group * LANES + n1 * j;
+            if (count == LANES && b->in_step == 2 && first && 2 * (first + LANES - 1) < n) {
+                PAIR v;
+                V(load_pairs)(b->in + first * 2, &v.re, &v.im);
+                NAME(set)(at.x + j * POINT, 0, v);
+            } else for (int l = 0; l < LANES; l++) {
                 const int64_t k = group * LANES + l + n1 * j;
                 const REAL *from = b->in + (2 * k <= n ? k : n - k) * b->in_step;
                 const bool end_point = k == 0 || 2 * k == n, here = l < count;
                 at.x[j * POINT + l] = here ? from[0] : 0;
                 at.x[j * POINT + LANES + l] = !here || end_point ? 0 : 2 * k <= n ? from[1] : -from[1];
             }
+        }
         NAME(transform)(p, p->rows, at.x, at.y, at.spare, LANES);
         NAME(twiddle)(p, at.y, b->mid + group * p->n2 * POINT, p->n2, group * LANES, LANES);
     }
