@@ -73,8 +73,9 @@ static void widen_rows(const depthwise_job *job, const char *channel, int64_t fi
             continue;
         }
         for (int64_t s = 0; s < step; s++) {
-            // elements s - left + i * step of the row, of which those from begin to end exist
-            const int64_t begin = s < left ? (left - s + step - 1) / step : 0, limit = s - left < p->in[2] ? (p->in[2] + left - s + step - 1) / step : 0;
+            // elements s - left + i * step of the row, of which those from begin to end exist (a division costs as much as a short row)
+            const int64_t begin = step == 1 ? left : s < left ? (left - s + step - 1) / step : 0;
+            const int64_t limit = step == 1 ? p->in[2] + left : s - left < p->in[2] ? (p->in[2] + left - s + step - 1) / step : 0;
             const int64_t end = limit < width ? limit : width;
             const char *from = row + (s - left + begin * step) * p->in_stride[4] * bytes;
             float *at = to + s * width + begin;
@@ -111,14 +112,15 @@ TILE_INLINE void store(const nbx_conv *p, char *row, int64_t x, vf32 y, int coun
 typedef struct depthwise_filter {
     const float *taps;      // [ky][kx]
     float bias;
-    int64_t offset[25];     // of the taps, in the widened rows; used where the kernel is constant
-    int64_t row;            // from a row of the result to the next, in the widened rows
+    int64_t width;          // of a residue of a widened row
+    int64_t row, ky;        // from a row of the result, and of the filter, to the next, in the widened rows
 } depthwise_filter;
 
-// `count` rows of the result, from the one at `out` on. kernel_y 0: any kernel, read from p.
-TILE_INLINE void some_rows(const nbx_conv *p, const depthwise_filter *f, int64_t line, int64_t width, const float *rows, char *out, int count,
-                           int kernel_y, int kernel_x) {
-    const int64_t next = p->out_stride[3] * (int64_t)nbx_dtype_size(p->dtype), row = f->row, columns = p->out[2];
+// `count` rows of the result, from the one at `out` on. Constants: the kernel and the stride along x, with dilation 1 there; or 0
+// for all of them, and they are read from p.
+TILE_INLINE void some_rows(const nbx_conv *p, const depthwise_filter *f, const float *rows, char *out, int count, int kernel_y, int kernel_x,
+                           int stride) {
+    const int64_t next = p->out_stride[3] * (int64_t)nbx_dtype_size(p->dtype), row = f->row, ky_step = f->ky, width = f->width, columns = p->out[2];
     const bool few = kernel_y * kernel_x == 9;  // taps stay in registers
     vf32 kept[9];
 #pragma GCC unroll 9
@@ -127,20 +129,22 @@ TILE_INLINE void some_rows(const nbx_conv *p, const depthwise_filter *f, int64_t
         vf32 sum[ROWS];
 #pragma GCC unroll 4
         for (int i = 0; i < count; i++) sum[i] = v_set1(f->bias);
-        if (kernel_y != 0) {
-#pragma GCC unroll 25
-            for (int k = 0; k < kernel_y * kernel_x; k++) {
-                const vf32 tap = few ? kept[few ? k : 0] : v_set1(f->taps[k]);
-                const float *at = rows + f->offset[k] + x;
+        if (stride != 0) {
+#pragma GCC unroll 5
+            for (int ky = 0; ky < kernel_y; ky++)
+#pragma GCC unroll 5
+                for (int kx = 0; kx < kernel_x; kx++) {
+                    const vf32 tap = few ? kept[few ? ky * 3 + kx : 0] : v_set1(f->taps[ky * kernel_x + kx]);
+                    const float *at = rows + ky * ky_step + x + kx % stride * width + kx / stride;
 #pragma GCC unroll 4
-                for (int i = 0; i < count; i++) sum[i] = v_fma(tap, v_load(at + i * row), sum[i]);
-            }
+                    for (int i = 0; i < count; i++) sum[i] = v_fma(tap, v_load(at + i * row), sum[i]);
+                }
         } else {
             for (int64_t ky = 0; ky < p->kernel[1]; ky++)
                 for (int64_t kx = 0; kx < p->kernel[2]; kx++) {
                     const int64_t reach = kx * p->dilation[2];
                     const vf32 tap = v_set1(f->taps[ky * p->kernel[2] + kx]);
-                    const float *at = rows + ky * p->dilation[1] * line + reach % p->stride[2] * width + reach / p->stride[2] + x;
+                    const float *at = rows + ky * ky_step + reach % p->stride[2] * width + reach / p->stride[2] + x;
 #pragma GCC unroll 4
                     for (int i = 0; i < count; i++) sum[i] = v_fma(tap, v_load(at + i * row), sum[i]);
                 }
@@ -152,22 +156,31 @@ TILE_INLINE void some_rows(const nbx_conv *p, const depthwise_filter *f, int64_t
 }
 
 // All rows of a band, four at a time: four sums hide the latency of each other's multiply-adds. The last four may overlap others.
-TILE_INLINE void all_rows(const depthwise_job *job, const float *rows, depthwise_filter *f, char *out, int64_t height, int kernel_y, int kernel_x) {
-    const nbx_conv *p = job->p;
-    const int64_t next = p->out_stride[3] * (int64_t)nbx_dtype_size(p->dtype), width = job->row_floats, line = p->stride[2] * width;
-    for (int k = 0; k < kernel_y * kernel_x; k++) {
-        const int64_t reach = k % kernel_x * p->dilation[2];
-        f->offset[k] = k / kernel_x * p->dilation[1] * line + reach % p->stride[2] * width + reach / p->stride[2];
+TILE_INLINE void all_rows(const nbx_conv *p, const depthwise_filter *f, const float *rows, char *out, int64_t height, int kernel_y, int kernel_x,
+                          int stride) {
+    const int64_t next = p->out_stride[3] * (int64_t)nbx_dtype_size(p->dtype);
+    for (int64_t y = 0; height >= ROWS && y < height; y += ROWS) {
+        const int64_t at = y + ROWS <= height ? y : height - ROWS;
+        some_rows(p, f, rows + at * f->row, out + at * next, ROWS, kernel_y, kernel_x, stride);
     }
-    f->row = p->stride[1] * line;
-    if (height >= ROWS) {
-        for (int64_t y = 0; y < height; y += ROWS) {
-            const int64_t at = y + ROWS <= height ? y : height - ROWS;
-            some_rows(p, f, line, width, rows + at * f->row, out + at * next, ROWS, kernel_y, kernel_x);
-        }
-        return;
-    }
-    for (int64_t y = 0; y < height; y++) some_rows(p, f, line, width, rows + y * f->row, out + y * next, 1, kernel_y, kernel_x);
+    for (int64_t y = 0; height < ROWS && y < height; y++) some_rows(p, f, rows + y * f->row, out + y * next, 1, kernel_y, kernel_x, stride);
+}
+
+// One function for each, so that each is compiled on its own.
+#define ALL_ROWS(NAME, ...)                                                                                                          static void NAME(const nbx_conv *p, const depthwise_filter *f, const float *rows, char *out, int64_t height) {                       all_rows(p, f, rows, out, height, __VA_ARGS__);                                                                              }
+ALL_ROWS(rows_3x3, 3, 3, 1)
+ALL_ROWS(rows_3x3_by_2, 3, 3, 2)
+ALL_ROWS(rows_5x5, 5, 5, 1)
+ALL_ROWS(rows_5x5_by_2, 5, 5, 2)
+ALL_ROWS(rows_of_any, 0, 0, 0)
+
+typedef void (*all_rows_fn)(const nbx_conv *p, const depthwise_filter *f, const float *rows, char *out, int64_t height);
+
+static all_rows_fn choose_rows(const nbx_conv *p) {
+    const int64_t k = p->kernel[1] == p->kernel[2] && p->dilation[2] == 1 ? p->kernel[1] : 0;
+    if (k == 3 && p->stride[2] <= 2) return p->stride[2] == 1 ? rows_3x3 : rows_3x3_by_2;
+    if (k == 5 && p->stride[2] <= 2) return p->stride[2] == 1 ? rows_5x5 : rows_5x5_by_2;
+    return rows_of_any;
 }
 
 static void depthwise_tasks(void *arg, int64_t begin, int64_t end, int thread) {
@@ -178,22 +191,22 @@ static void depthwise_tasks(void *arg, int64_t begin, int64_t end, int thread) {
     float *taps = (float *)(job->scratch + (size_t)thread * job->thread_bytes), *rows = taps + (count + 15) / 16 * 16;
     const int64_t lines = (job->band - 1) * p->stride[1] + (p->kernel[1] - 1) * p->dilation[1] + 1;
     memset(rows, 0, (size_t)(lines * p->stride[2] * job->row_floats) * sizeof *rows);
+    depthwise_filter f = {.taps = taps, .width = job->row_floats};
+    f.row = p->stride[1] * p->stride[2] * f.width, f.ky = p->dilation[1] * p->stride[2] * f.width;
+    const all_rows_fn run = choose_rows(p);
     for (int64_t task = begin; task < end; task++) {
         const int64_t y0 = task % bands * job->band, c = task / bands % (p->groups * p->out_channels);
         const int64_t image = task / bands / (p->groups * p->out_channels), z = image % p->out[0], n = image / p->out[0];
         const int64_t height = p->out[1] - y0 < job->band ? p->out[1] - y0 : job->band;
         const char *channel = p->input + (n * p->in_stride[0] + c / p->out_channels * p->in_stride[1] + z * p->in_stride[2]) * bytes;
         char *out = p->output + (n * p->out_stride[0] + c * p->out_stride[1] + z * p->out_stride[2]) * bytes;
-        depthwise_filter f = {.taps = taps, .bias = p->bias ? load_float(p->bias, c * p->bias_stride, p->dtype) : 0};
+        f.bias = p->bias ? load_float(p->bias, c * p->bias_stride, p->dtype) : 0;
         for (int64_t ky = 0, k = 0; ky < p->kernel[1]; ky++)
             for (int64_t kx = 0; kx < p->kernel[2]; kx++, k++)
                 taps[k] = load_float(p->weight, c * p->weight_stride[0] + ky * p->weight_stride[3] + kx * p->weight_stride[4], p->dtype);
         widen_rows(job, channel, y0 * p->stride[1] - p->padding[1], (height - 1) * p->stride[1] + (p->kernel[1] - 1) * p->dilation[1] + 1, bands == 1,
                    rows);
-        out += y0 * p->out_stride[3] * bytes;
-        if (p->kernel[1] == 3 && p->kernel[2] == 3) all_rows(job, rows, &f, out, height, 3, 3);
-        else if (p->kernel[1] == 5 && p->kernel[2] == 5) all_rows(job, rows, &f, out, height, 5, 5);
-        else all_rows(job, rows, &f, out, height, 0, 1);
+        run(p, &f, rows, out + y0 * p->out_stride[3] * bytes, height);
     }
 }
 
