@@ -346,7 +346,7 @@ def record(writer, name, args=(), kwargs=None, *, label=None, note=None, exact=N
         raise Skip(f"{name}: no error")
 
     flat = results if oracle else [] if not schema.returns else list(results) if len(schema.returns) > 1 else [results]
-    strided = strides and not oracle and family not in ("linalg",) and not (family == "conv" and any(not row_major(t) for t in tensors_of((list(args), kwargs))))
+    strided = strides and not oracle and not (family == "conv" and any(not row_major(t) for t in tensors_of((list(args), kwargs))))
     if limit and cost(flat) > limit:
         raise Skip("results too large")
     if family == "linalg" and not oracle:
