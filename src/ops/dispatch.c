@@ -149,7 +149,8 @@ static bool same_strides(const nbx_tensor *a, const nbx_tensor *b) {
 
 // out= arguments of another shape are resized, as ATen does.
 static nbx_status resize_target(nbx_op_call *c, const nbx_operator *op, const nbx_tensor *result, nbx_tensor *target) {
-    if (nbx_same_shape(result, target) && (!(c->op->flags & NBX_OP_RESTRIDE_OUT) || same_strides(result, target))) return NBX_OK;
+    const bool keeps = !c->restride_out && !(c->op->flags & NBX_OP_RESTRIDE_OUT);
+    if (nbx_same_shape(result, target) && (keeps || same_strides(result, target))) return NBX_OK;
     int64_t stride[NBX_MAX_RANK];
     const bool packed = (c->op->flags & (NBX_OP_EXACT_OUT | NBX_OP_PACKED_OUT)) || (op->tags & NBX_TAG_GENERATED);
     if (packed) nbx_strides_contiguous(result->rank, result->shape, stride);
@@ -257,6 +258,7 @@ static nbx_status aim(nbx_op_call *c, const nbx_operator *op, const targets *t) 
         if (status == NBX_OK) status = check_parts(c, target);
         if (status == NBX_OK && form == NBX_FORM_OUT) status = check_overlap(c, target);
         if (status == NBX_OK && form == NBX_FORM_OUT) status = resize_target(c, op, result, target);
+        if (status == NBX_OK && form == NBX_FORM_OUT) status = check_overlap(c, target);  // it may have grown over an input
         if (status != NBX_OK) return status;
         if (writes_directly(c, result, target)) replace_result(c, k, target);
     }

@@ -85,6 +85,7 @@ struct nbx_op_call {
     size_t state_bytes;
     void *state;               // what infer or a first run keeps for the kernel: plain data (nbx_call_state)
     bool recorded;             // the call is kept and will run again
+    bool restride_out;         // infer may say what NBX_OP_RESTRIDE_OUT says, of this call
     nbx_value out[NBX_MAX_RESULTS];
     nbx_tensor **list;         // the tensors of a Tensor[] result, in a block of the scope
     int list_count;

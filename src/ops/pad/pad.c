@@ -129,6 +129,7 @@ static nbx_status edge_infer(nbx_op_call *c) {
         positions += shape[d];
     }
     c->scratch_bytes = sizeof(int64_t) * (size_t)positions;
+    c->restride_out = e->mode == PAD_REFLECT && e->dims == 2 && self->rank == 4;
     if (e->dims == 1) return out_new(c, 0, (nbx_dtype)self->dtype, self->rank, shape, NULL) ? NBX_OK : c->ctx->status;
     return like_format(c, self, shape);
 }
@@ -254,7 +255,7 @@ static const edge_pad reflect1 = {1, PAD_REFLECT}, reflect2 = {2, PAD_REFLECT}, 
                       replicate2 = {2, PAD_REPLICATE}, replicate3 = {3, PAD_REPLICATE};
 
 #define EDGE(overload, kind, restride)                                                                                 \
-    {.name = "aten::" overload, .infer = edge_infer, .cpu = NBX_CPU_KERNEL_ONE(edge), .flags = NBX_OP_STRIDED_SAME | NBX_OP_EXACT_OUT | (restride), .data = &(kind)}
+    {.name = "aten::" overload, .infer = edge_infer, .cpu = NBX_CPU_KERNEL_ONE(edge), .flags = NBX_OP_STRIDED_SAME | (restride), .data = &(kind)}
 const nbx_op nbx_ops_pad[] = {
     {.name = "aten::constant_pad_nd", .infer = constant_infer, .cpu = NBX_CPU_KERNEL_ONE(constant), .flags = NBX_OP_STRIDED_SAME},
     {.name = "aten::pad", .composite = pad},

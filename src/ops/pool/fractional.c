@@ -116,7 +116,7 @@ static void cost(const nbx_op_call *c, nbx_cost *cost) {
 
 #define FRACTIONAL(NAME, DIMS)                                                                                         \
     {.name = NAME, .infer = infer, .cost = cost, .cpu = NBX_CPU_KERNEL_ONE(fractional_max_pool),                       \
-     .flags = NBX_OP_EXACT_OUT | NBX_OP_ON_HOST, .data = &(const pool_form){POOL_MAX, DIMS, true}}
+     .flags = NBX_OP_EXACT_DTYPE | NBX_OP_ON_HOST, .data = &(const pool_form){.kind = POOL_MAX, .dims = DIMS, .indices = true}}
 
 const nbx_op nbx_ops_fractional[] = {
     FRACTIONAL("aten::fractional_max_pool2d", 2),

@@ -157,13 +157,13 @@ static nbx_status pool_backward(nbx_op_call *c) {
     return NBX_OK;
 }
 
-#define BACKWARD(NAME, KIND)                                                                                           \
-    {.name = NAME, .infer = infer, .cpu = NBX_CPU_KERNEL_ONE(pool_backward), .flags = NBX_OP_EXACT_OUT | NBX_OP_ON_HOST, \
-     .data = &(const pool_form){KIND, 2, KIND == POOL_MAX}}
+#define BACKWARD(NAME, KIND, FLAG)                                                                                     \
+    {.name = NAME, .infer = infer, .cpu = NBX_CPU_KERNEL_ONE(pool_backward), .flags = (FLAG) | NBX_OP_ON_HOST,         \
+     .data = &(const pool_form){.kind = KIND, .dims = 2}}
 
 const nbx_op nbx_ops_pool_backward[] = {
-    BACKWARD("aten::_adaptive_avg_pool2d_backward", POOL_ADAPTIVE_AVG),
-    BACKWARD("aten::avg_pool2d_backward", POOL_AVG),
-    BACKWARD("aten::max_pool2d_with_indices_backward", POOL_MAX),
+    BACKWARD("aten::_adaptive_avg_pool2d_backward", POOL_ADAPTIVE_AVG, NBX_OP_EXACT_OUT),
+    BACKWARD("aten::avg_pool2d_backward", POOL_AVG, NBX_OP_EXACT_DTYPE),
+    BACKWARD("aten::max_pool2d_with_indices_backward", POOL_MAX, NBX_OP_EXACT_DTYPE),
     NBX_OPS_END,
 };

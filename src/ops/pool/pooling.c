@@ -27,13 +27,15 @@ static nbx_status fail_input(nbx_op_call *c, const char *why) {
     return nbx_call_fail(c, NBX_ERROR_SHAPE, "input %s: %s", nbx_shape_text(x->rank, x->shape, shape, sizeof shape), why);
 }
 
-// dims or dims + 1 before the windows; only the batch may be empty.
+// One dim or two before the windows. Only the batch may be empty; for adaptive windows the first dim, whatever it is, and
+// for averages over one or two dims the channels.
 static nbx_status check_input(nbx_op_call *c, const pool_form *f) {
     const nbx_tensor *x = arg_tensor(c, 0);
     if (x->rank != f->dims + 1 && x->rank != f->dims + 2) return fail_input(c, "wrong number of dims");
-    const bool batched = x->rank == f->dims + 2;
-    for (int i = batched; i < x->rank; i++)
-        if (x->shape[i] == 0 && (!is_adaptive(f) || f->dims == 3 || i >= x->rank - f->dims)) return fail_input(c, "only the batch may be empty");
+    int first = x->rank == f->dims + 2;
+    if (is_adaptive(f)) first = f->kind == POOL_ADAPTIVE_AVG && f->dims < 3 ? x->rank - f->dims : 1;
+    for (int i = first; i < x->rank; i++)
+        if (x->shape[i] == 0) return fail_input(c, "only the batch may be empty");
     return NBX_OK;
 }
 
@@ -126,6 +128,7 @@ static nbx_status describe(nbx_op_call *c, const pool_form *f, int64_t *shape) {
     else nbx_strides_format(format, x->rank, shape, strides);
     if (!out_new(c, 0, (nbx_dtype)x->dtype, x->rank, shape, strides)) return c->ctx->status;
     if (f->indices && !out_new(c, 1, NBX_INT64, x->rank, shape, strides)) return c->ctx->status;
+    c->restride_out = f->restride && x->rank == f->dims + 2;
     // Per thread: a row of sums or maxima, and a row of their indices.
     const int64_t width = x->shape[x->rank - 1] + 32;
     c->scratch_bytes = (size_t)((width * 8 + 63) / 64 * 64) * 2 * (size_t)c->ctx->threads;
@@ -162,9 +165,11 @@ static nbx_status infer_adaptive(nbx_op_call *c) {
     const pool_form *f = form_of(c);
     const nbx_tensor *x = arg_tensor(c, 0);
     int64_t size[POOL_DIMS], shape[5];
-    nbx_status status = check_input(c, f);
+    bool whole = f->is_mean;
+    nbx_status status = nbx_pool_list(c, 1, f->dims, NULL, 0, size);
+    for (int i = 0; !status && i < f->dims; i++) whole &= size[i] == 1;
+    if (!status && !(whole && (x->rank == f->dims + 1 || x->rank == f->dims + 2))) status = check_input(c, f);
     if (!status) status = check_dtype(c, f);
-    if (!status) status = nbx_pool_list(c, 1, f->dims, NULL, 0, size);
     if (status) return status;
     memcpy(shape, x->shape, (size_t)x->rank * sizeof *shape);
     memcpy(shape + x->rank - f->dims, size, (size_t)f->dims * sizeof *shape);
@@ -187,10 +192,12 @@ static void cost(const nbx_op_call *c, nbx_cost *cost) {
     cost->scratch_bytes = c->scratch_bytes;
 }
 
-#define POOLING_OUT(NAME, INFER, KIND, DIMS, INDICES, FLAGS)                                                           \
-    {.name = NAME, .infer = INFER, .cost = cost, .cpu = NBX_CPU_KERNEL(pooling_cpu), .flags = FLAGS,                   \
-     .data = &(const pool_form){KIND, DIMS, INDICES}}
-#define POOLING(NAME, INFER, KIND, DIMS, INDICES) POOLING_OUT(NAME, INFER, KIND, DIMS, INDICES, NBX_OP_EXACT_OUT)
+#define POOLING_AS(NAME, INFER, KIND, DIMS, INDICES, RESTRIDE, MEAN, FLAG)                                             \
+    {.name = NAME, .infer = INFER, .cost = cost, .cpu = NBX_CPU_KERNEL(pooling_cpu), .flags = FLAG,                    \
+     .data = &(const pool_form){KIND, DIMS, INDICES, RESTRIDE, MEAN}}
+#define POOLING(NAME, INFER, KIND, DIMS, INDICES) POOLING_AS(NAME, INFER, KIND, DIMS, INDICES, false, false, NBX_OP_EXACT_DTYPE)
+#define AVERAGE(NAME, DIMS, RESTRIDE) POOLING_AS(NAME, infer_adaptive, POOL_ADAPTIVE_AVG, DIMS, false, RESTRIDE, true, NBX_OP_EXACT_DTYPE)
+#define AVERAGE_OF(NAME, DIMS) POOLING_AS(NAME, infer_adaptive, POOL_ADAPTIVE_AVG, DIMS, false, false, false, NBX_OP_EXACT_OUT)
 
 const nbx_op nbx_ops_pooling[] = {
     POOLING("aten::max_pool1d", infer_fixed, POOL_MAX, 1, false),
@@ -198,17 +205,17 @@ const nbx_op nbx_ops_pooling[] = {
     POOLING("aten::max_pool3d", infer_fixed, POOL_MAX, 3, false),
     POOLING("aten::max_pool1d_with_indices", infer_fixed, POOL_MAX, 1, true),
     POOLING("aten::max_pool2d_with_indices", infer_fixed, POOL_MAX, 2, true),
-    POOLING_OUT("aten::max_pool3d_with_indices", infer_fixed, POOL_MAX, 3, true, NBX_OP_RESTRIDE_OUT | NBX_OP_EXACT_DTYPE),
+    POOLING_AS("aten::max_pool3d_with_indices", infer_fixed, POOL_MAX, 3, true, true, false, NBX_OP_EXACT_DTYPE),
     POOLING("aten::avg_pool1d", infer_fixed, POOL_AVG, 1, false),
     POOLING("aten::avg_pool2d", infer_fixed, POOL_AVG, 2, false),
     POOLING("aten::avg_pool3d", infer_fixed, POOL_AVG, 3, false),
     POOLING("aten::adaptive_max_pool1d", infer_adaptive, POOL_ADAPTIVE_MAX, 1, true),
     POOLING("aten::adaptive_max_pool2d", infer_adaptive, POOL_ADAPTIVE_MAX, 2, true),
     POOLING("aten::adaptive_max_pool3d", infer_adaptive, POOL_ADAPTIVE_MAX, 3, true),
-    POOLING("aten::adaptive_avg_pool1d", infer_adaptive, POOL_ADAPTIVE_AVG, 1, false),
-    POOLING_OUT("aten::adaptive_avg_pool2d", infer_adaptive, POOL_ADAPTIVE_AVG, 2, false, NBX_OP_RESTRIDE_OUT | NBX_OP_EXACT_DTYPE),
-    POOLING("aten::_adaptive_avg_pool2d", infer_adaptive, POOL_ADAPTIVE_AVG, 2, false),
-    POOLING("aten::adaptive_avg_pool3d", infer_adaptive, POOL_ADAPTIVE_AVG, 3, false),
-    POOLING("aten::_adaptive_avg_pool3d", infer_adaptive, POOL_ADAPTIVE_AVG, 3, false),
+    AVERAGE("aten::adaptive_avg_pool1d", 1, false),
+    AVERAGE("aten::adaptive_avg_pool2d", 2, true),
+    AVERAGE_OF("aten::_adaptive_avg_pool2d", 2),
+    AVERAGE("aten::adaptive_avg_pool3d", 3, false),
+    AVERAGE_OF("aten::_adaptive_avg_pool3d", 3),
     NBX_OPS_END,
 };

@@ -12,6 +12,8 @@ typedef enum pool_kind { POOL_MAX, POOL_AVG, POOL_ADAPTIVE_MAX, POOL_ADAPTIVE_AV
 typedef struct pool_form {
     int8_t kind, dims;
     bool indices;  // max: the second result
+    bool restride; // an out= of a batch gets the strides of the result
+    bool is_mean;  // one position in all is the mean, also of nothing
 } pool_form;
 
 typedef struct pool_window {

@@ -11,6 +11,7 @@
 #include "cpu/simd.h"
 #include "ops/matmul/plain_numbers.h"
 #include "ops/pool/pooling.h"
+#include "ops/shape/move.h"
 
 static bool is_max(const nbx_pooling *p) { return p->kind == POOL_MAX || p->kind == POOL_ADAPTIVE_MAX; }
 
@@ -265,6 +266,12 @@ nbx_status NBX_KERNEL(pooling_cpu)(nbx_op_call *call) {
     nbx_pooling p;
     if (out_get(call, 0)->numel == 0) return NBX_OK;
     nbx_pooling_of(call, &p);
+    if (!p.input) {  // the mean of nothing
+        char element[8];
+        store_real(element, 0, p.dtype, (double)NAN);
+        nbx_fill_tensor(NULL, out_get(call, 0), element);
+        return NBX_OK;
+    }
     pool_job job = {&p, call->scratch, call->scratch_bytes / (2 * (size_t)call->ctx->threads)};
     const bool floats = p.dtype == NBX_FLOAT32 || p.dtype == NBX_FLOAT16 || p.dtype == NBX_BFLOAT16;
     const int64_t window = is_max(&p) || p.kind == POOL_AVG ? p.kernel[0] * p.kernel[1] : 1 + p.in[0] / p.out[0] * (p.in[1] / p.out[1]);

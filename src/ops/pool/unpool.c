@@ -35,6 +35,7 @@ static nbx_status infer(nbx_op_call *c) {
     memcpy(shape + x->rank - dims, c->args[SIZE].as.ints, sizeof *shape * (size_t)dims);
     nbx_strides_contiguous(x->rank, shape, stride);
     if (dims == 2 && x->rank == 4) nbx_strides_format(nbx_suggest_memory_format(x), x->rank, shape, stride);
+    c->restride_out = dims == 2 && x->rank == 4;
     return out_new(c, 0, d, x->rank, shape, stride) ? NBX_OK : c->ctx->status;
 }
 
@@ -63,8 +64,8 @@ static nbx_status max_unpool(nbx_op_call *c) {
 }
 
 #define UNPOOL(NAME, DIMS)                                                                                             \
-    {.name = NAME, .infer = infer, .cpu = NBX_CPU_KERNEL_ONE(max_unpool), .data = &(const pool_form){POOL_MAX, DIMS, true}, \
-     .flags = NBX_OP_RESTRIDE_OUT | NBX_OP_EXACT_DTYPE | NBX_OP_ON_HOST}
+    {.name = NAME, .infer = infer, .cpu = NBX_CPU_KERNEL_ONE(max_unpool), .data = &(const pool_form){.kind = POOL_MAX, .dims = DIMS, .indices = true}, \
+     .flags = NBX_OP_EXACT_DTYPE | NBX_OP_ON_HOST}
 
 const nbx_op nbx_ops_unpool[] = {
     UNPOOL("aten::max_unpool2d", 2),
