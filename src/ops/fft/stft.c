@@ -43,8 +43,8 @@ static nbx_status frames(nbx_op_call *c, bool center, const char *mode, int at) 
     }
     if (!x) return ctx->status;
     const bool aligned = !center && !arg_is_none(c, at + 3) && arg_bool(c, at + 3);
-    const int64_t len = x->shape[1], needed = aligned ? win : n_fft;
-    if (n_fft < 1 || needed > len) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "n_fft %lld lies outside 1 to %lld", (long long)n_fft, (long long)len);
+    const int64_t len = x->shape[1];
+    if (n_fft < 1 || n_fft > len) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "n_fft %lld lies outside 1 to %lld", (long long)n_fft, (long long)len);
     if (hop < 1) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "hop_length must be positive, found %lld", (long long)hop);
     const nbx_status status = check_window(c, n_fft, win, window);
     if (status) return status;

@@ -192,10 +192,17 @@ static nbx_status unfold_backward(nbx_op_call *c) {
     if (out == NULL || rank == 0) return out == NULL ? c->ctx->status : nbx_give(c, 0, NBX_DO(c->ctx, "aten::add_.Tensor", T(out), T(NBX_DO(c->ctx, "aten::sum", T(grad)))));
     if (nbx_call_dim(c, arg_int(c, 2), rank, &d) != NBX_OK) return c->ctx->status;
     const int64_t windows = grad->rank == rank + 1 ? grad->shape[d] : 0;
-    for (int64_t k = 0; k < size && windows > 0; k++) {
-        const nbx_tensor *place = NBX_DO(c->ctx, "aten::slice.Tensor", T(out), I(d), I(k), I(k + (windows - 1) * step + 1), I(step));
-        const nbx_tensor *part = NBX_DO(c->ctx, "aten::select.int", T(grad), I(-1), I(k));
-        if (NBX_DO(c->ctx, "aten::add_.Tensor", T(place), T(part)) == NULL) return c->ctx->status;
+    if (windows > 0 && (step < 1 || size < 0 || (windows - 1) > (shape[d] - size) / step || shape[d] < size || grad->shape[rank] != size))
+        return nbx_call_fail(c, NBX_ERROR_SHAPE, "%lld windows of %lld do not fit dim %d", (long long)windows, (long long)size, d);
+    // Windows `apart` from each other share no element, so all of them are added at once.
+    const int64_t apart = windows > 0 && size > 0 ? (size + step - 1) / step : 0;
+    for (int64_t k = 0; k < apart && k < windows; k++) {
+        int64_t sizes[NBX_MAX_RANK + 1], strides[NBX_MAX_RANK + 1];
+        const nbx_tensor *part = NBX_DO(c->ctx, "aten::slice.Tensor", T(grad), I(d), I(k), I(windows), I(apart));
+        for (int i = 0; part && i <= rank; i++) sizes[i] = part->shape[i], strides[i] = i == rank ? out->stride[d] : out->stride[i] * (i == d ? apart * step : 1);
+        const nbx_tensor *place = NBX_DO(c->ctx, "aten::as_strided", T(out), nbx_of_ints(sizes, part ? rank + 1 : 0), nbx_of_ints(strides, part ? rank + 1 : 0),
+                                         I(out->offset + k * step * out->stride[d]));
+        if (!part || NBX_DO(c->ctx, "aten::add_.Tensor", T(place), T(part)) == NULL) return c->ctx->status;
     }
     return out_tensor(c, 0, out);
 }
