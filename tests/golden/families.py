@@ -48,7 +48,7 @@ FAMILIES = {name: set(text.split()) for name, text in {
             "unfold_copy unsqueeze_copy view_as_complex_copy view_as_real_copy view_copy set pixel_shuffle pixel_unshuffle channel_shuffle "
             "native_channel_shuffle prims::convert_element_type prims::device_put prims::rev nbx::float nbx::half nbx::bfloat16 nbx::int nbx::long "
             "_conj_physical resize resize_as pin_memory _pin_memory",
-    "create": "arange bartlett_window blackman_window empty empty_like empty_permuted empty_strided eye full full_like hamming_window hann_window "
+    "create": "arange range bartlett_window blackman_window empty empty_like empty_permuted empty_strided eye full full_like hamming_window hann_window "
               "kaiser_window linspace logspace new_empty new_empty_strided new_full new_ones new_zeros ones ones_like scalar_tensor tril_indices "
               "triu_indices vander zeros zeros_like zero fill diag diag_embed tril triu complex polar prims::iota",
     "sort": "_unique2 argsort bucketize msort searchsorted sort topk unique_consecutive unique_dim",
@@ -71,7 +71,9 @@ FAMILIES = {name: set(text.split()) for name, text in {
     "elementwise": "__and__ __or__ __xor__ __lshift__ __rshift__ where gradient isclose isreal glu prims::div log_sigmoid_forward prelu _prelu_kernel "
                    "fake_quantize_per_channel_affine fake_quantize_per_channel_affine_cachemask fake_quantize_per_tensor_affine "
                    "fake_quantize_per_tensor_affine_cachemask quantized_decomposed::quantize_per_tensor quantized_decomposed::dequantize_per_tensor "
-                   "quantized_decomposed::quantize_per_channel quantized_decomposed::dequantize_per_channel softplus softshrink hardshrink threshold "
+                   "quantized_decomposed::quantize_per_channel quantized_decomposed::dequantize_per_channel "
+                   "quantized_decomposed::quantize_per_channel_group quantized_decomposed::dequantize_per_channel_group "
+                   "quantized_decomposed::quantize_per_token quantized_decomposed::dequantize_per_token quantized_decomposed::fake_quant_per_channel softplus softshrink hardshrink threshold "
                    "log_sigmoid sigmoid relu relu6 rsub isinf isnan isfinite angle clip ldexp absolute divide fix floor_divide greater greater_equal less "
                    "less_equal multiply negative not_equal subtract hardswish leaky_relu",
     "misc": "is_same_size",

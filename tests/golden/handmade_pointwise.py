@@ -226,6 +226,25 @@ def quantised():
     yield c("fake_quantize_per_tensor_affine", x, 0.1, 5, -128, 127)
     yield c("fake_quantize_per_tensor_affine_cachemask", x, 0.3, 0, -8, 7)
     yield c("fake_quantize_per_tensor_affine", x, 0.1, 500, -128, 127, opt=ERROR)
+    edges = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.26, 0.25, -0.24, 100.0, 3.0])
+    for dtype in (F32, F64, F16, BF16):
+        yield c("fake_quantize_per_tensor_affine_cachemask", edges.to(dtype), 0.1, 3, -5, 50)
+        for zeros in (torch.tensor([3, 1], dtype=I32), torch.tensor([3.0, 1.6]), torch.tensor([3.0, 1.6], dtype=F16)):
+            yield c("fake_quantize_per_channel_affine_cachemask", torch.stack([edges, edges]).to(dtype), torch.tensor([0.1, 0.2]), zeros, 0, -5, 50)
+    scale, zero, low, high = torch.tensor(0.1), torch.tensor(3), torch.tensor(-100), torch.tensor(100)
+    yield c(q + "quantize_per_tensor.tensor", x, scale, zero, -100, 100, I8)
+    yield c(q + "quantize_per_tensor.tensor2", x, scale, zero, low, high, I8)
+    yield c(q + "dequantize_per_tensor.tensor", make(3, 4, dtype=I8), scale, zero, -100, 100, I8)
+    yield c(q + "dequantize_per_tensor.tensor2", make(3, 4, dtype=I8), scale, zero, low, high, I8)
+    scales, zeros = make(3, 2, low=0.05, high=0.5), torch.randint(-5, 5, (3, 2))
+    yield c(q + "quantize_per_channel_group", x, scales, zeros, -8, 7, I8, 2)
+    yield c(q + "dequantize_per_channel_group", make(3, 4, dtype=I8), scales, zeros, -8, 7, I8, 2, F32)
+    yield c(q + "dequantize_per_channel_group", make(3, 4, dtype=I8), scales, None, -8, 7, I8, 2, F16)
+    yield c(q + "quantize_per_token", x, scales[:, :1], zeros[:, :1], -128, 127, I8)
+    yield c(q + "dequantize_per_token", make(3, 4, dtype=I8), scales[:, :1], zeros[:, :1], -128, 127, I8, F32)
+    yield c(q + "fake_quant_per_channel", x, scales[:, 0], zeros[:, 0], 0, -8, 7)
+    yield c("isnan.out", make(20, 20, dtype=F64), out=torch.zeros(20, 20, dtype=BOOL).t())      # blocks narrower than a row of the result
+    yield c("exp.out", make(5, dtype=F16), out=torch.zeros(5))                                    # rounded to float16 on the way
 
 
 UNARY = ("abs acos acosh asin asinh atan atanh ceil cos cosh deg2rad digamma erf erfc erfinv exp exp2 expm1 floor frac lgamma log log10 log1p log2 neg "

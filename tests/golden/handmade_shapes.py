@@ -348,12 +348,22 @@ def create(full):
             for n in (0, 1, 2, 7, 8):
                 for op in ("hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window"):
                     yield c(op, n, **kw)
-                    if n in (1, 7) and op == "hann_window":
+                    if n in (1, 7):
                         yield c(op + ".periodic", n, False, **kw)
+                if n in (1, 7):
+                    yield c("hamming_window.periodic_alpha", n, True, 0.6, **kw)
+                    yield c("hamming_window.periodic_alpha_beta", n, False, 0.6, 0.3, **kw)
+                    yield c("kaiser_window.beta", n, False, 5.0, **kw)
+            yield c("range.step", 1.5, -9, -2, **kw)
+            yield c("logspace.Tensor_Tensor", torch.tensor(0.0), torch.tensor(2.0), 5, **kw)
+            yield c("logspace.Tensor_Scalar", torch.tensor(0.0), 2, 5, **kw)
+            yield c("logspace.Scalar_Tensor", 0, torch.tensor(2.0), 5, 2.0, **kw)
     for op in ("hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window"):
         yield c(op + ".out", 6, out=torch.zeros(6))
         yield c(op, -1, opt=ERROR)
     yield c("hann_window.periodic_out", 6, False, out=torch.zeros(6))
+    yield c("range.out", 1, 9, 2, out=torch.zeros(0, dtype=I32))
+    yield c("linspace.out", 0, 9, 6, out=torch.zeros(2, 3))      # so many elements: it keeps its shape
     for op, args in (("arange.start_step", (0, 5, 0)), ("arange.start_step", (0, 5, -1)), ("arange.start", (5, 0)), ("zeros", ([-1],)), ("linspace", (0, 1, -1)),
                      ("eye", (-1,)), ("full", ([-2], 1)), ("arange", (NAN,)), ("arange", (INF,))):
         yield c(op, *args, opt=ERROR)
