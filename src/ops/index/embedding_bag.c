@@ -4,6 +4,7 @@
 #include "ops/shape/element.h"
 #include "ops/shape/geometry.h"
 #include "ops/shape/move.h"
+#include "ops/sort/keys.h"
 
 enum { WEIGHT, INDICES, OFFSETS, SCALE_BY_FREQUENCY, MODE, SPARSE, SAMPLE_WEIGHTS, LAST_OFFSET, PADDING };
 enum { SUM, MEAN, MAX };
@@ -147,6 +148,7 @@ static nbx_status dense_backward_infer(nbx_op_call *c) {
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "the gradient must have a row for each index");
     if (!out_new(c, 0, (nbx_dtype)grad->dtype, 2, shape, NULL)) return c->ctx->status;
     if (__builtin_mul_overflow((size_t)shape[0] + 1, sizeof(int64_t), &c->scratch_bytes)) return nbx_call_fail(c, NBX_ERROR_SHAPE, "%lld weights are more than any memory holds", (long long)shape[0]);
+    if (c->device.type != NBX_CPU) c->scratch_bytes = nbx_device_sort_bytes(1, indices->numel) + sizeof(uint64_t) * (size_t)indices->numel;
     return NBX_OK;
 }
 
