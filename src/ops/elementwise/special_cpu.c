@@ -85,6 +85,19 @@ static void mvlgamma_f64(const ew_run *r) {
 }
 EW_KERNEL(ew_mvlgamma, .f64 = mvlgamma_f64)
 
+// float32's recurrences, in double: two steps past the largest float they subtract infinities.
+EW_INLINE void polynomial(const ew_run *r, double (*f)(double, double)) {
+    const double *x = r->in[0], *n = r->in[1], top = 3.4028234663852886e38;
+    double *y = r->out[0];
+    for (int64_t i = 0; i < r->count; i++) {
+        y[i] = f(x[i], n[i]);
+        if (r->compute != NBX_FLOAT64 && fabs(y[i]) > top && fabs(f(x[i], n[i] - 2)) > top) y[i] = SPECIAL_NAN;
+    }
+}
+#define POLYNOMIAL(NAME)                                                                                               \
+    EW_LOOP(NAME##_f64, polynomial, NAME)                                                                              \
+    EW_KERNEL(ew_##NAME, .f64 = NAME##_f64)
+
 // The degree is cut to an integer.
 static inline int64_t degree(double n) { return n >= -9e15 && n <= 9e15 ? (int64_t)n : -1; }
 static inline double chebyshev_t(double x, double n) { return special_chebyshev(x, degree(n), 0); }
@@ -99,15 +112,15 @@ static inline double hermite_h(double x, double n) { return special_hermite(x, d
 static inline double hermite_he(double x, double n) { return special_hermite(x, degree(n), false); }
 static inline double laguerre(double x, double n) { return special_laguerre(x, degree(n)); }
 static inline double legendre(double x, double n) { return special_legendre(x, degree(n)); }
-TWO(chebyshev_t, chebyshev_t)
-TWO(chebyshev_u, chebyshev_u)
-TWO(chebyshev_v, chebyshev_v)
-TWO(chebyshev_w, chebyshev_w)
-TWO(shifted_chebyshev_t, shifted_chebyshev_t)
-TWO(shifted_chebyshev_u, shifted_chebyshev_u)
-TWO(shifted_chebyshev_v, shifted_chebyshev_v)
-TWO(shifted_chebyshev_w, shifted_chebyshev_w)
-TWO(hermite_h, hermite_h)
-TWO(hermite_he, hermite_he)
-TWO(laguerre, laguerre)
-TWO(legendre, legendre)
+POLYNOMIAL(chebyshev_t)
+POLYNOMIAL(chebyshev_u)
+POLYNOMIAL(chebyshev_v)
+POLYNOMIAL(chebyshev_w)
+POLYNOMIAL(shifted_chebyshev_t)
+POLYNOMIAL(shifted_chebyshev_u)
+POLYNOMIAL(shifted_chebyshev_v)
+POLYNOMIAL(shifted_chebyshev_w)
+POLYNOMIAL(hermite_h)
+POLYNOMIAL(hermite_he)
+POLYNOMIAL(laguerre)
+POLYNOMIAL(legendre)
