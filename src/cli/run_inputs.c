@@ -1,4 +1,5 @@
 // Inputs of one step: from files by name, or the samples stored with the program.
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,18 +29,39 @@ static int check_fixed(runner *r, const nbx_program_value *fixed, const nbx_tens
     return complain("run", EXIT_FAILED, "input %s is %g, but export fixed it to %g", fixed->name, given, wanted);
 }
 
+static void put(char *text, size_t size, const char *format, ...) NBX_PRINTF(3, 4);
+static void put(char *text, size_t size, const char *format, ...) {
+    const size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, size - used, format, args);
+    va_end(args);
+}
+
+// "x float32[s0 (2 to 64), 3]", behind what is in the text already.
+static void add_description(char *text, size_t size, const nbx_program_value *v) {
+    static const char *const kinds[] = {"None", "tensor", "int", "float", "bool"};
+    put(text, size, "%s%s %s", text[0] ? ", " : "", v->name,
+        v->kind == NBX_KIND_TENSOR ? nbx_dtype_name(v->dtype) : v->kind <= NBX_KIND_BOOL ? kinds[v->kind] : "?");
+    for (int i = 0; i < v->rank; i++) {
+        const nbx_program_dim *d = &v->dims[i];
+        put(text, size, "%s", i ? ", " : "[");
+        if (d->size >= 0) put(text, size, "%lld", (long long)d->size);
+        else if (d->max >= 0) put(text, size, "%s (%lld to %lld)", d->symbol, (long long)d->min, (long long)d->max);
+        else put(text, size, "%s (from %lld)", d->symbol, (long long)d->min);
+    }
+    if (v->rank) put(text, size, "]");
+}
+
 static int take_tensor(runner *r, const char *file, const char *name, const nbx_tensor *t) {
     const int input = nbx_program_find_input(r->program, name);
     if (input >= 0) return give(r, input, t);
     const nbx_program_value *fixed;
     for (int i = 0; (fixed = nbx_program_fixed_input(r->program, i)); i++)
         if (strcmp(fixed->name, name) == 0 || strcmp(fixed->path, name) == 0) return check_fixed(r, fixed, t);
-    char names[1024] = "";
-    for (int i = 0; i < nbx_program_input_count(r->program); i++) {
-        const size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", nbx_program_input(r->program, i)->name);
-    }
-    return complain("run", EXIT_FAILED, "%s: the program has no input %s; it has %s", file, name, names[0] ? names : "none");
+    char names[2048] = "";
+    for (int i = 0; i < nbx_program_input_count(r->program); i++) add_description(names, sizeof names, nbx_program_input(r->program, i));
+    return complain("run", EXIT_FAILED, "%s: the program has no input %s; it takes %s", file, name, names[0] ? names : "none");
 }
 
 static int take_file(runner *r, const char *path, const char *only) {
@@ -80,8 +102,8 @@ int take_inputs(runner *r, int step) {
     }
     if (o->input_count) code = take_file(r, o->inputs[step], NULL);
     for (int i = 0; i < o->named_count && code == EXIT_RIGHT; i++) code = take_named(r, o->named[i]);
+    char missing[2048] = "";
     for (int i = 0; i < count && code == EXIT_RIGHT; i++)
-        if (r->inputs[i].kind == NBX_KIND_NONE)
-            code = complain("run", EXIT_FAILED, "input %s is missing", nbx_program_input(r->program, i)->name);
-    return code;
+        if (r->inputs[i].kind == NBX_KIND_NONE) add_description(missing, sizeof missing, nbx_program_input(r->program, i));
+    return missing[0] ? complain("run", EXIT_FAILED, "missing inputs: %s", missing) : code;
 }
