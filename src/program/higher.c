@@ -203,6 +203,7 @@ static nbx_status history_stack(nbx_run *run, const history *h, int k, nbx_value
 
 // Moves the first `count` of `from` to `to`, releasing what stood there.
 static void replace(nbx_value *to, nbx_value *from, int count) {
+    if (count <= 0) return;  // then there may be no lists
     nbx_values_release(to, count);
     memcpy(to, from, (size_t)count * sizeof *to);
     memset(from, 0, (size_t)count * sizeof *from);
