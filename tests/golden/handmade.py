@@ -42,6 +42,12 @@ def sort(full):
         yield c("sort.stable", make(n), stable=True, dim=0)
         yield c("sort.stable", torch.randint(0, 5, (n,)), stable=True, dim=0, descending=True)
         yield c("topk", make(n), max(1, n // 3))
+    for long in (make(2, 5001), torch.randint(-9, 9, (9001,)), make(4500).to(torch.bfloat16)):  # several tiles of a GPU's sort
+        yield c("sort.stable", long, stable=True, dim=-1, descending=True)
+        yield c("topk", long, 40)
+        yield c("topk", long, 2500, -1, False)
+        yield c("kthvalue", long, 2100)
+        yield c("median.dim", long, -1)
     yield c("topk", make(3), 4, opt=ERROR)
     yield c("topk", make(3), -1, opt=ERROR)
     yield c("topk", make(), 1)
