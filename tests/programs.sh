@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Whole programs: those of this folder and of examples/, and the examples in C; the last line counts.
 #   programs.sh BUILD                    BUILD: folder of nbx
-#   NBX_SAMPLES="FOLDER ..."             more folders of programs, as run_samples.sh takes them (/work/shared/samples if there)
+#   NBX_SAMPLES="FOLDER ..."             more folders of programs, as run_samples.sh takes them
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=${1:-build}
@@ -15,7 +15,7 @@ add() {
 }
 
 shopt -s nullglob
-for folder in tests/programs/samples examples ${NBX_SAMPLES-/work/shared/samples /work/shared/samples/versions/*/}; do
+for folder in tests/programs/samples examples ${NBX_SAMPLES-}; do
     [ -d "$folder" ] && add "$(sh tests/programs/run_samples.sh "$build/nbx" "${folder%/}" 2>&1)"
 done
 for example in digits transformer_block; do
