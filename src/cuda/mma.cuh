@@ -27,11 +27,11 @@ static __device__ __forceinline__ void load_matrix_transposed(uint32_t (&r)[4], 
 
 template <typename T> static __device__ __forceinline__ void multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 template <> __device__ __forceinline__ void multiply<__half>(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 template <> __device__ __forceinline__ void multiply<__nv_bfloat16>(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
@@ -51,7 +51,8 @@ template <int BM_, int BN_, int BK_, int STAGES_, int WM_, int WN_> struct mma_t
     static constexpr int SHARED_BYTES = STAGES * (A_BYTES + B_BYTES);
 };
 
-// Fills the MN x BK tile at k0: K_MAJOR tiles have MN rows of BK elements, others BK rows of MN elements.
+// Fills the MN x BK tile at k0, a loader's chunk(i, to, mn, k) for each chunk; a K_MAJOR tile's i-th chunk of a thread lies in
+// the same row at every k0. K_MAJOR tiles have MN rows of BK elements, others BK rows of MN elements.
 template <typename Tile, int MN, bool K_MAJOR, typename Loader>
 static __device__ __forceinline__ void fill_tile(const Loader &loader, uint32_t tile, int mn0, int k0) {
     constexpr int ROW_CHUNKS = K_MAJOR ? Tile::BK / 8 : MN / 8;
@@ -62,8 +63,8 @@ static __device__ __forceinline__ void fill_tile(const Loader &loader, uint32_t 
         if (CHUNKS % Tile::THREADS && at >= CHUNKS) break;
         const int row = at / ROW_CHUNKS, chunk = at % ROW_CHUNKS;
         const uint32_t to = tile + (uint32_t)swizzled<ROW_CHUNKS>(row, chunk);
-        if (K_MAJOR) loader.chunk(to, mn0 + row, k0 + chunk * 8);
-        else loader.chunk(to, mn0 + chunk * 8, k0 + row);
+        if (K_MAJOR) loader.chunk(i, to, mn0 + row, k0 + chunk * 8);
+        else loader.chunk(i, to, mn0 + chunk * 8, k0 + row);
     }
 }
 

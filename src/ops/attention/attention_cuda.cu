@@ -1,7 +1,8 @@
 // Attention on CUDA in one pass over the keys: the score matrix is never in memory.
 //   float16, bfloat16   4 warps of 16 queries, 64 keys a step, mma.sync m16n8k16; the output stays in registers. Head dims to
 //                       256, any strides; rows are read by 16 bytes where they are aligned.
-//   float32, float64    a block per query: 128 keys a step, a thread each, then a thread per column of the values
+//   float32             64 queries a block, 64 keys a step, in shared memory; head dims to 128
+//   float64, few queries   a block per query: 128 keys a step, a thread each, then a thread per column of the values
 // Rows whose every key is masked give 0, as ATen's. Same bits from run to run.
 #include "cuda/mma.cuh"
 #include "ops/attention/attention.h"
@@ -209,6 +210,112 @@ template <typename T, int D> static __global__ void __launch_bounds__(MMA_THREAD
     }
 }
 
+// ------------------------------------------------------------------------------------------------------- float32 by tiles
+// 64 queries a block, 64 keys a step; a thread of 16 x 16 has 4 x 4 scores, then 4 queries x D / 16 columns of the result.
+enum { TILE_QUERIES = 64, TILE_KEYS = 64, TILE_THREADS = 256, TILE_PITCH = TILE_QUERIES + 4 };
+
+template <int D> static __global__ void __launch_bounds__(TILE_THREADS) attention_tiles(const __grid_constant__ nbx_attention p) {
+    extern __shared__ __align__(16) float tiles[];
+    float *qs = tiles, *ks = qs + D * TILE_PITCH, *vs = ks + D * TILE_PITCH, *ws = vs + TILE_KEYS * D;  // q and k: [D][row]
+    const int tid = (int)threadIdx.x, tx = tid & 15, ty = tid >> 4;
+    const int64_t first_query = (int64_t)(gridDim.x - 1 - blockIdx.x) * TILE_QUERIES;
+    const place at = place_of(p, blockIdx.y);
+    const auto fetch = [&](const char *from, const attention_side &s, int64_t first, int64_t limit, int64_t columns, int row, int d) {
+        return first + row < limit && d < columns ? ((const float *)from)[(first + row) * s.row + d * s.col] : 0.f;
+    };
+    for (int i = tid; i < TILE_QUERIES * D; i += TILE_THREADS) qs[i % D * TILE_PITCH + i / D] = fetch(at.q, p.q, first_query, p.q_len, p.head_dim, i / D, i % D) * p.scale;
+    float out[4][D / 16], top[4], sum[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        top[i] = -INFINITY, sum[i] = 0.f;
+#pragma unroll
+        for (int c = 0; c < D / 16; c++) out[i][c] = 0.f;
+    }
+    int64_t keys = p.k_len;
+    if (p.causal && first_query + TILE_QUERIES + p.causal_shift < keys) keys = first_query + TILE_QUERIES + p.causal_shift;
+    for (int64_t first = 0; first < keys; first += TILE_KEYS) {
+        __syncthreads();
+        for (int i = tid; i < TILE_KEYS * D; i += TILE_THREADS) {
+            ks[i % D * TILE_PITCH + i / D] = fetch(at.k, p.k, first, p.k_len, p.head_dim, i / D, i % D);
+            vs[i] = fetch(at.v, p.v, first, p.k_len, p.v_dim, i / D, i % D);
+        }
+        __syncthreads();
+        float s[4][4];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int j = 0; j < 4; j++) s[i][j] = 0.f;
+#pragma unroll 8
+        for (int d = 0; d < D; d++) {
+            const float4 a = *(const float4 *)&qs[d * TILE_PITCH + ty * 4], b = *(const float4 *)&ks[d * TILE_PITCH + tx * 4];
+            const float u[4] = {a.x, a.y, a.z, a.w}, w[4] = {b.x, b.y, b.z, b.w};
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+#pragma unroll
+                for (int j = 0; j < 4; j++) s[i][j] = fmaf(u[i], w[j], s[i][j]);
+        }
+        const bool edge = at.mask || p.causal || first + TILE_KEYS > p.k_len;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int64_t query = first_query + ty * 4 + i;
+            float best = top[i];
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const int64_t key = first + tx * 4 + j;
+                if (edge) s[i][j] = key >= p.k_len || query >= p.q_len ? -INFINITY : s[i][j] + mask_of(p, at.mask, query, key);
+                best = best > s[i][j] || best != best ? best : s[i][j];
+            }
+            for (int x = 8; x; x >>= 1) {
+                const float other = __shfl_xor_sync(~0u, best, x);
+                best = other > best || other != other ? other : best;
+            }
+            const float base = best == -INFINITY ? 0.f : best, shrink = expf(top[i] - base);
+            top[i] = best;
+            float part = 0.f;
+#pragma unroll
+            for (int j = 0; j < 4; j++) part += s[i][j] = expf(s[i][j] - base);
+            for (int x = 8; x; x >>= 1) part += __shfl_xor_sync(~0u, part, x);
+            sum[i] = sum[i] * shrink + part;
+#pragma unroll
+            for (int c = 0; c < D / 16; c++) out[i][c] *= shrink;
+#pragma unroll
+            for (int j = 0; j < 4; j++) ws[(tx * 4 + j) * TILE_PITCH + ty * 4 + i] = s[i][j];  // [key][query]
+        }
+        __syncwarp();  // a warp reads the weights of its own queries only
+#pragma unroll 4
+        for (int key = 0; key < TILE_KEYS; key++) {
+            const float4 w = *(const float4 *)&ws[key * TILE_PITCH + ty * 4];
+#pragma unroll
+            for (int c = 0; c < D / 16; c++) {
+                const float v = vs[key * D + c * 16 + tx];
+                out[0][c] = fmaf(w.x, v, out[0][c]), out[1][c] = fmaf(w.y, v, out[1][c]);
+                out[2][c] = fmaf(w.z, v, out[2][c]), out[3][c] = fmaf(w.w, v, out[3][c]);
+            }
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const int64_t query = first_query + ty * 4 + i;
+        if (query >= p.q_len) continue;
+        const float factor = sum[i] == 0.f ? 0.f : 1.f / sum[i];
+        float *to = (float *)at.out + query * p.out.row;
+#pragma unroll
+        for (int c = 0; c < D / 16; c++)
+            if (c * 16 + tx < p.v_dim) to[(c * 16 + tx) * p.out.col] = out[i][c] * factor;
+        if (at.lse && tx == 0) {
+            const int64_t b = blockIdx.y / p.heads, head = blockIdx.y % p.heads;
+            ((float *)at.lse)[b * p.lse.batch + head * p.lse.head + query * p.lse.row] = sum[i] == 0.f ? -INFINITY : top[i] + logf(sum[i]);
+        }
+    }
+}
+
+template <int D> static void launch_tiles(const nbx_attention &p, cudaStream_t stream) {
+    const int bytes = (int)sizeof(float) * (2 * D * TILE_PITCH + TILE_KEYS * D + TILE_KEYS * TILE_PITCH);
+    cudaFuncSetAttribute(attention_tiles<D>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    const dim3 grid((unsigned)((p.q_len + TILE_QUERIES - 1) / TILE_QUERIES), (unsigned)(p.batch * p.heads));
+    attention_tiles<D><<<grid, TILE_THREADS, bytes, stream>>>(p);
+}
+
 // ------------------------------------------------------------------------------------------------------------- one query
 enum { PLAIN_THREADS = 128 };
 
@@ -303,6 +410,8 @@ static nbx_status attention_cuda(nbx_op_call *c) {
     const int64_t d = p.head_dim > p.v_dim ? p.head_dim : p.v_dim;
     if (p.dtype == NBX_FLOAT16 && d <= 256) launch_dims<__half>(p, stream_of(c));
     else if (p.dtype == NBX_BFLOAT16 && d <= 256) launch_dims<__nv_bfloat16>(p, stream_of(c));
+    else if (p.dtype == NBX_FLOAT32 && d <= 64 && p.q_len >= 16) launch_tiles<64>(p, stream_of(c));
+    else if (p.dtype == NBX_FLOAT32 && d <= 128 && p.q_len >= 16) launch_tiles<128>(p, stream_of(c));
     else {
         const dim3 grid((unsigned)p.q_len, (unsigned)(p.batch * p.heads));
         const size_t values = (size_t)p.head_dim + PLAIN_THREADS;

@@ -3,7 +3,7 @@
 //                       scratch, filters are packed [filter][tap][channel]: every chunk of 8 channels is one 16-byte copy.
 //                       Channels that are no multiple of 8 (the first layer) are gathered element by element.
 //   float32, others     64 x 64 tiles of FMA, inputs gathered
-//   few channels a group (depthwise): a thread per result
+//   one channel a group (depthwise)   depthwise_cuda.cuh; few channels, other dtypes: a thread per result
 // A transposed convolution runs as its phases: the outputs whose inputs the same taps reach (conv.h).
 #include "ops/elementwise/engine.cuh"
 #include "cuda/mma.cuh"
@@ -72,11 +72,19 @@ template <typename E> static __global__ void pack_filters(const __grid_constant_
 
 // ---------------------------------------------------------------------------------------------------------- tensor
 // cores
-template <typename T, bool DENSE> struct image_loader {
+template <typename T, typename Tile, bool DENSE> struct image_loader {
     const conv_call &p;
     const T *input;  // of the group
-    __device__ __forceinline__ void chunk(uint32_t to, int m, int k) const {
-        const pixel x = pixel_of(p, (uint32_t)(m < p.pixels ? m : 0));
+    pixel pixels[Tile::BM * Tile::BK / 8 / Tile::THREADS];  // of this thread's chunks, which are the same at every step
+    __device__ __forceinline__ image_loader(const conv_call &call, const T *from, int m0) : p(call), input(from) {
+#pragma unroll
+        for (int i = 0; i < Tile::BM * Tile::BK / 8 / Tile::THREADS; i++) {
+            const int m = m0 + (i * Tile::THREADS + (int)threadIdx.x) / (Tile::BK / 8);
+            pixels[i] = pixel_of(p, (uint32_t)(m < p.pixels ? m : 0));
+        }
+    }
+    __device__ __forceinline__ void chunk(int i, uint32_t to, int m, int k) const {
+        const pixel &x = pixels[i];
         if constexpr (DENSE) {
             const uint32_t t = ewc_quotient((uint32_t)k, p.by_channels), c = (uint32_t)k - t * (uint32_t)p.channels;
             const int64_t at = m < p.pixels && k < p.inner ? input_of(p, x, t, c) : -1;
@@ -84,16 +92,16 @@ template <typename T, bool DENSE> struct image_loader {
         } else {
             uint32_t v[4];
 #pragma unroll
-            for (int i = 0; i < 4; i++) {
+            for (int e = 0; e < 4; e++) {
                 uint32_t half[2];
 #pragma unroll
                 for (int j = 0; j < 2; j++) {
-                    const uint32_t kk = (uint32_t)(k + 2 * i + j), t = ewc_quotient(kk, p.by_channels),
+                    const uint32_t kk = (uint32_t)(k + 2 * e + j), t = ewc_quotient(kk, p.by_channels),
                                    c = kk - t * (uint32_t)p.channels;
                     const int64_t at = m < p.pixels && kk < (uint32_t)p.inner ? input_of(p, x, t, c) : -1;
                     half[j] = at >= 0 ? ((const uint16_t *)input)[at] : 0;
                 }
-                v[i] = half[0] | half[1] << 16;
+                v[e] = half[0] | half[1] << 16;
             }
             asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]));
         }
@@ -104,7 +112,7 @@ template <typename T, bool DENSE> struct image_loader {
 template <typename T, bool DENSE> struct filter_loader {
     const T *packed;
     int filters, inner;
-    __device__ __forceinline__ void chunk(uint32_t to, int n, int k) const {
+    __device__ __forceinline__ void chunk(int, uint32_t to, int n, int k) const {
         const T *from = packed + (int64_t)n * inner + k;
         const bool inside = n < filters && k < inner;
         if constexpr (DENSE) {
@@ -145,7 +153,7 @@ static __global__ void __launch_bounds__(Tile::THREADS) conv_tensor(const __grid
     int tm, tn;
     tile_of_block((int)blockIdx.x, tiles_m, tiles_n, &tm, &tn);
     const int group = (int)blockIdx.y;
-    const image_loader<T, DENSE> image = {p, (const T *)p.input + (int64_t)group * p.channels * p.in_stride[1]};
+    const image_loader<T, Tile, DENSE> image(p, (const T *)p.input + (int64_t)group * p.channels * p.in_stride[1], tm * Tile::BM);
     const filter_loader<T, DENSE> filters = {(const T *)p.weight + (int64_t)group * p.filters * p.inner, p.filters, p.inner};
     const image_store<T> store = {p, group};
     mma_block<T, Tile, true, true>(image, filters, tm * Tile::BM, tn * Tile::BN, p.inner, store);
@@ -158,14 +166,15 @@ template <typename T, typename Tile, bool DENSE> static void launch_tensor(const
     kernel<<<dim3((unsigned)(tiles_m * tiles_n), (unsigned)groups), Tile::THREADS, Tile::SHARED_BYTES, stream>>>(p, tiles_m, tiles_n);
 }
 
-template <typename T> static void launch_halves(const conv_call &p, int groups, bool dense, int sm_count, cudaStream_t stream) {
-    typedef mma_tile<128, 256, 32, 4, 2, 4> large;
-    typedef mma_tile<128, 128, 32, 4, 2, 4> medium;
+template <typename T> static void launch_halves(const conv_call &p, int groups, bool dense, const nbx_cuda_facts *facts, cudaStream_t stream) {
+    typedef mma_tile<128, 256, 64, 3, 2, 4> large;
+    typedef mma_tile<128, 128, 64, 3, 2, 4> medium;
     typedef mma_tile<128, 64, 32, 4, 4, 2> narrow;
+    const bool fits = facts->shared_bytes >= large::SHARED_BYTES;
     const int64_t tall = (p.pixels + 127) / 128;
     if (!dense) launch_tensor<T, narrow, false>(p, groups, stream);
-    else if (p.filters >= 256 && tall * ((p.filters + 255) / 256) * groups >= sm_count) launch_tensor<T, large, true>(p, groups, stream);
-    else if (p.filters > 64 && tall * ((p.filters + 127) / 128) * groups >= sm_count) launch_tensor<T, medium, true>(p, groups, stream);
+    else if (fits && p.filters >= 256 && tall * ((p.filters + 255) / 256) * groups >= facts->sm_count) launch_tensor<T, large, true>(p, groups, stream);
+    else if (p.filters > 64 && tall * ((p.filters + 127) / 128) * groups >= facts->sm_count) launch_tensor<T, medium, true>(p, groups, stream);
     else launch_tensor<T, narrow, true>(p, groups, stream);
 }
 
@@ -255,6 +264,17 @@ template <typename C, int DTYPE> static __global__ void __launch_bounds__(256) c
     ewc_store<C>(DTYPE >= 0 ? DTYPE : p.dtype, p.output + (x.out + filter * p.out_stride[1]) * size, v);
 }
 
+#include "ops/conv/depthwise_cuda.cuh"
+
+static bool depthwise(const conv_call &p, int groups, cudaStream_t stream) {
+    switch (p.dtype) {
+    case NBX_FLOAT32: return launch_depthwise<float>(p, groups, stream);
+    case NBX_FLOAT16: return launch_depthwise<__half>(p, groups, stream);
+    case NBX_BFLOAT16: return launch_depthwise<__nv_bfloat16>(p, groups, stream);
+    default: return false;
+    }
+}
+
 template <typename C, int DTYPE> static void launch_plain(const conv_call &p, int groups, bool direct, cudaStream_t stream) {
     if (direct) {
         const int64_t filters = (int64_t)p.filters * groups, items = filters * p.pixels;
@@ -317,11 +337,12 @@ static nbx_status run_phase(nbx_op_call *c, const nbx_conv *v, conv_call *p, int
     const int groups = (int)v->groups;
     cudaStream_t stream = stream_of(c);
     pack_any(*p, v->weight, packed, groups, !half && !direct, stream);
+    if (direct && depthwise(*p, groups, stream)) return launch_status(c);
     if (half && !direct) {
         const bool dense = vectors_fit(p, v->in_channels);
-        const int sm_count = nbx_cuda_device_facts(c->device.index)->sm_count;
-        if (v->dtype == NBX_FLOAT16) launch_halves<__half>(*p, groups, dense, sm_count, stream);
-        else launch_halves<__nv_bfloat16>(*p, groups, dense, sm_count, stream);
+        const nbx_cuda_facts *facts = nbx_cuda_device_facts(c->device.index);
+        if (v->dtype == NBX_FLOAT16) launch_halves<__half>(*p, groups, dense, facts, stream);
+        else launch_halves<__nv_bfloat16>(*p, groups, dense, facts, stream);
     } else if (v->dtype == NBX_FLOAT32) launch_plain<float, NBX_FLOAT32>(*p, groups, direct, stream);
     else if (half) launch_plain<float, -1>(*p, groups, direct, stream);
     else if (v->dtype == NBX_FLOAT64) launch_plain<double, NBX_FLOAT64>(*p, groups, direct, stream);

@@ -39,7 +39,7 @@ template <typename C> static __device__ __forceinline__ C rest_trunc(C a, C b) {
 template <> __device__ __forceinline__ int64_t rest_trunc<int64_t>(int64_t a, int64_t b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
 
 struct arithmetic_group {
-    enum { INPUTS = 2, OUTPUTS = 1, CLASSES = EWC_ALL };
+    enum { INPUTS = 2, OUTPUTS = 1, CLASSES = EWC_ALL, HOT = 1 };
     template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[INPUTS][EWC_LANES], const ewc_params &p, C (&r)[OUTPUTS][EWC_LANES]) {
         switch (code) {
             EWC_CASE2(ADD, scaled_sum(a, number<C>(p), b))

@@ -163,6 +163,7 @@ template <typename C> static __device__ __forceinline__ void ewc_load_dense(int 
     case NBX_FLOAT16: ewc_widen<C, uint16_t>(at, x, [](uint16_t v) { return ewc_from<C, float>::get(ewc_half_bits(v)); }); break;
     case NBX_INT64: ewc_widen<C, int64_t>(at, x, [](int64_t v) { return ewc_from<C, int64_t>::get(v); }); break;
     case NBX_INT32: ewc_widen<C, int32_t>(at, x, [](int32_t v) { return ewc_from<C, int32_t>::get(v); }); break;
+    case NBX_INT16: ewc_widen<C, int16_t>(at, x, [](int16_t v) { return ewc_from<C, int16_t>::get(v); }); break;
     case NBX_UINT8: ewc_widen<C, uint8_t>(at, x, [](uint8_t v) { return ewc_from<C, uint8_t>::get(v); }); break;
     case NBX_BOOL: ewc_widen<C, uint8_t>(at, x, [](uint8_t v) { return ewc_from<C, uint8_t>::get(v != 0); }); break;
     case NBX_FLOAT64: ewc_widen<C, double>(at, x, [](double v) { return ewc_from<C, double>::get(v); }); break;
@@ -197,6 +198,7 @@ template <typename C> static __device__ __forceinline__ void ewc_store_dense(int
     case NBX_FLOAT16: ewc_narrow<uint16_t>(at, x, [](C v) { return ewc_to_half(v); }); break;
     case NBX_INT64: ewc_narrow<int64_t>(at, x, [](C v) { return ewc_integer(v); }); break;
     case NBX_INT32: ewc_narrow<int32_t>(at, x, [](C v) { return (int32_t)ewc_integer(v); }); break;
+    case NBX_INT16: ewc_narrow<int16_t>(at, x, [](C v) { return (int16_t)ewc_integer(v); }); break;
     case NBX_UINT8: ewc_narrow<uint8_t>(at, x, [](C v) { return (uint8_t)ewc_integer(v); }); break;
     case NBX_BOOL: ewc_narrow<uint8_t>(at, x, [](C v) { return (uint8_t)ewc_truth(v); }); break;
     case NBX_FLOAT64: ewc_narrow<double>(at, x, [](C v) { return ewc_real(v); }); break;
@@ -321,6 +323,7 @@ template <typename C> static __device__ __forceinline__ void ewc_write(const ewc
 }
 
 // ------------------------------------------------------------------------------------------------------------- kernels
+// HOT in a group: kernels for dense operands of one dtype, too.
 // A group of operators: eval<C>(code, x, params, r) sets r[output][lane] from x[input][lane]; INPUTS and OUTPUTS are the most that
 // an operator of the group has.
 template <typename Group, typename C>
@@ -343,8 +346,63 @@ static __global__ void __launch_bounds__(EWC_THREADS) ewc_kernel(const __grid_co
         if (k < p.outs) ewc_write<C>(p, k, offset[k], count, r[k]);
 }
 
+// All operands dense and of one common dtype (or numbers), as they mostly are: nothing is left to ask between the loads.
+template <typename Group, typename C, int DTYPE>
+static __global__ void __launch_bounds__(EWC_THREADS) ewc_dense_kernel(const __grid_constant__ ewc_plan p) {
+    const int64_t item = (int64_t)blockIdx.x * EWC_THREADS + threadIdx.x;
+    if (item >= p.items) return;
+    int64_t offset[EW_OPERANDS];
+    const int count = ewc_locate(p, item, offset), size = nbx_cuda_dtype_bytes(DTYPE);
+    C x[Group::INPUTS][EWC_LANES], r[1][EWC_LANES];
+#pragma unroll
+    for (int k = 0; k < Group::INPUTS; k++) {
+        const char *at = p.base[k + 1] + offset[k + 1];
+        if (k + 1 >= p.operands) continue;
+        if (!p.base[k + 1]) {
+            const C v = ewc_load<C>(p.value_dtype[k], p.value[k]);
+#pragma unroll
+            for (int i = 0; i < EWC_LANES; i++) x[k][i] = v;
+        } else if (count == EWC_LANES) {
+            ewc_load_dense<C>(DTYPE, at, x[k]);
+        } else {
+#pragma unroll
+            for (int i = 0; i < EWC_LANES; i++) x[k][i] = ewc_load<C>(DTYPE, at + (i < count ? i : 0) * size);
+        }
+    }
+    Group::template eval<C>(p.code, x, p.params, r);
+    char *to = p.base[0] + offset[0];
+    if (count == EWC_LANES) ewc_store_dense<C>(DTYPE, to, r[0]);
+    else
+#pragma unroll
+        for (int i = 0; i < EWC_LANES; i++)
+            if (i < count) ewc_store<C>(DTYPE, to + i * size, r[0][i]);
+}
+
+template <typename Group, typename = void> struct ewc_is_hot { static constexpr bool value = false; };
+template <typename Group> struct ewc_is_hot<Group, decltype((void)Group::HOT)> { static constexpr bool value = true; };
+
+static inline bool ewc_all_dense(const ewc_plan &p, int dtype) {
+    for (int k = 0; k < p.operands; k++)
+        if (p.base[k] && (p.dtype[k] != dtype || p.mode[k] != EWC_DENSE || p.round_first[k] || p.truth[k])) return false;
+    return p.outs == 1;
+}
+
 template <typename Group, typename C> static void ewc_launch(const ewc_plan &p, cudaStream_t stream) {
     const int64_t blocks = (p.items + EWC_THREADS - 1) / EWC_THREADS;
+    if constexpr (ewc_is_hot<Group>::value && sizeof(C) == 4) {
+        if (ewc_all_dense(p, NBX_FLOAT32)) {
+            ewc_dense_kernel<Group, C, NBX_FLOAT32><<<(unsigned)blocks, EWC_THREADS, 0, stream>>>(p);
+            return;
+        }
+        if (ewc_all_dense(p, NBX_BFLOAT16)) {
+            ewc_dense_kernel<Group, C, NBX_BFLOAT16><<<(unsigned)blocks, EWC_THREADS, 0, stream>>>(p);
+            return;
+        }
+        if (ewc_all_dense(p, NBX_FLOAT16)) {
+            ewc_dense_kernel<Group, C, NBX_FLOAT16><<<(unsigned)blocks, EWC_THREADS, 0, stream>>>(p);
+            return;
+        }
+    }
     ewc_kernel<Group, C><<<(unsigned)blocks, EWC_THREADS, 0, stream>>>(p);
 }
 
@@ -385,13 +443,16 @@ template <typename Group> static nbx_status ewc_run(nbx_op_call *c, int code, bo
     static nbx_status NBX_CUDA_JOIN(ewc_op_, __LINE__)(nbx_op_call * c) { return ewc_run<GROUP>(c, CODE); }            \
     NBX_CUDA_KERNEL(NAME, NBX_CUDA_JOIN(ewc_op_, __LINE__))
 
+// A formula for every lane, a its input.
+#define EWC_EACH(...)                                                                                                  \
+    _Pragma("unroll") for (int i = 0; i < EWC_LANES; i++) {                                                            \
+        [[maybe_unused]] const C a = x[0][i];                                                                          \
+        r[0][i] = (__VA_ARGS__);                                                                                       \
+    }
 // One formula of eval: EWC_CASE(EWC_ADD, a + b) with a, b, c, d, e the inputs of one lane.
 #define EWC_CASE(CODE, ...)                                                                                            \
     case CODE:                                                                                                         \
-        _Pragma("unroll") for (int i = 0; i < EWC_LANES; i++) {                                                        \
-            [[maybe_unused]] const C a = x[0][i];                                                                      \
-            r[0][i] = (__VA_ARGS__);                                                                                   \
-        }                                                                                                              \
+        EWC_EACH(__VA_ARGS__)                                                                                          \
         break;
 #define EWC_CASE2(CODE, ...)                                                                                           \
     case CODE:                                                                                                         \

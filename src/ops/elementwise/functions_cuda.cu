@@ -38,6 +38,18 @@ template <typename C> static __device__ __forceinline__ C gelu_of(C x, bool by_t
     if (by_tanh) return (C)0.5 * x * ((C)1 + tanh((C)0.79788456080286535588 * (x + (C)0.044715 * x * x * x)));
     return x * (C)0.5 * ((C)1 + erf(x * (C)0.70710678118654752440));
 }
+// Of 16-bit results: by the hardware's exponential and division, whose errors (1e-6) are far below half a unit of theirs.
+static __device__ __forceinline__ float quick_silu(float x) { return __fdividef(x, 1.f + __expf(-x)); }
+static __device__ __forceinline__ float quick_gelu(float x, bool by_tanh) {
+    if (by_tanh) return __fdividef(x, 1.f + __expf(-1.5957691216057308f * (x + 0.044715f * x * x * x)));
+    const float z = fabsf(x) * 0.70710678118654752f, t = __fdividef(1.f, 1.f + 0.3275911f * z);  // erfc, Abramowitz and Stegun 7.1.26
+    const float tail = 0.5f * t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f)))) * __expf(-z * z);
+    return x * (x > 0 ? 1.f - tail : tail);
+}
+static __device__ __forceinline__ double quick_silu(double x) { return x * sigmoid_of(x); }
+static __device__ __forceinline__ double quick_gelu(double x, bool by_tanh) { return gelu_of(x, by_tanh); }
+static __device__ __forceinline__ bool is_half(const ewc_params &p) { return p.compute == NBX_BFLOAT16 || p.compute == NBX_FLOAT16; }
+
 template <typename C> static __device__ __forceinline__ C softplus_of(C x, const ewc_params &p) {
     return x * (C)p.f[0] > (C)p.f[1] ? x : log1p(exp(x * (C)p.f[0])) / (C)p.f[0];
 }
@@ -48,7 +60,7 @@ template <typename C> static __device__ __forceinline__ C elu_of(C x, const ewc_
 
 // Cheap ones, integers too.
 struct cheap_group {
-    enum { INPUTS = 1, OUTPUTS = 1, CLASSES = EWC_FLOATS };
+    enum { INPUTS = 1, OUTPUTS = 1, CLASSES = EWC_FLOATS, HOT = 1 };
     template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[1][EWC_LANES], const ewc_params &p, C (&r)[1][EWC_LANES]) {
         switch (code) {
             EWC_CASE(ABS, fabs(a))
@@ -100,7 +112,7 @@ struct integer_group {
 };
 
 struct math_group {
-    enum { INPUTS = 1, OUTPUTS = 1, CLASSES = EWC_FLOATS };
+    enum { INPUTS = 1, OUTPUTS = 1, CLASSES = EWC_FLOATS, HOT = 1 };
     template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[1][EWC_LANES], const ewc_params &p, C (&r)[1][EWC_LANES]) {
         switch (code) {
             EWC_CASE(EXP, exp(a))
@@ -113,8 +125,20 @@ struct math_group {
             EWC_CASE(TANH, tanh(a))
             EWC_CASE(SIGMOID, sigmoid_of(a))
             EWC_CASE(ERF, erf(a))
-            EWC_CASE(GELU, gelu_of(a, p.i[0] != 0))
-            EWC_CASE(SILU, a *sigmoid_of(a))
+        case GELU:
+            if (is_half(p)) {
+                EWC_EACH(quick_gelu(a, p.i[0] != 0))
+            } else {
+                EWC_EACH(gelu_of(a, p.i[0] != 0))
+            }
+            break;
+        case SILU:
+            if (is_half(p)) {
+                EWC_EACH(quick_silu(a))
+            } else {
+                EWC_EACH(a *sigmoid_of(a))
+            }
+            break;
             EWC_CASE(MISH, a *tanh(log1p(exp(a))))
             EWC_CASE(SOFTPLUS, softplus_of(a, p))
             EWC_CASE(ELU, elu_of(a, p))

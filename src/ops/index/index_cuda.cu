@@ -108,6 +108,10 @@ static __device__ __forceinline__ void move_element(int width, char *to, const c
     }
 }
 
+template <int W> struct word_of { typedef uint4 type; };
+template <> struct word_of<8> { typedef uint2 type; };
+template <> struct word_of<4> { typedef uint32_t type; };
+
 // --------------------------------------------------------------------------------------------------------------- rows
 static __device__ __forceinline__ void add_place(const dims_of &d, int64_t at, int64_t *table, int64_t *rows) {
     for (int i = d.rank - 1; i >= 0; i--) {
@@ -165,6 +169,36 @@ static __global__ void __launch_bounds__(ROW_THREADS) move_rows(const __grid_con
     if (!p.write) move_element(p.width, p.rows + rows, p.table + table);
     else if (p.how == NBX_COMBINE_SET) move_element(p.width, p.table + table, from);
     else combine_shared(p.dtype, p.how, p.table + table, from);
+}
+
+// Whole dense rows by vectors of W bytes: LANES threads a row, four vectors under way in each.
+template <int W> static __global__ void __launch_bounds__(ROW_THREADS) move_dense_rows(const __grid_constant__ rows_call p, int lanes, int vectors) {
+    const int64_t item = (int64_t)blockIdx.x * (ROW_THREADS / lanes) + threadIdx.x / lanes;
+    if (item >= p.before.count * p.entries.count) return;
+    int64_t table = 0, rows = 0, before = 0, entry = item;
+    if (p.before.count > 1) before = item / p.entries.count, entry = item - before * p.entries.count;
+    if (!entry_place(p, entry, &table, &rows)) return;
+    add_place(p.before, before, &table, &rows);
+    char *to = p.write ? p.table + table : p.rows + rows;
+    const char *from = p.write ? p.rows + rows : p.table + table;
+    typedef typename word_of<W>::type word;
+    for (int i = (int)threadIdx.x % lanes; i < vectors; i += 4 * lanes) {
+        word w[4];
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (i + k * lanes < vectors) w[k] = ((const word *)from)[i + k * lanes];
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (i + k * lanes < vectors) ((word *)to)[i + k * lanes] = w[k];
+    }
+}
+
+template <int W> static void launch_dense_rows(const rows_call &p, cudaStream_t stream) {
+    const int vectors = (int)(p.after.count * p.width / W);
+    int lanes = 1;
+    while (lanes < 128 && lanes * 4 < vectors) lanes *= 2;
+    const int64_t per_block = ROW_THREADS / lanes, count = p.before.count * p.entries.count;
+    move_dense_rows<W><<<(unsigned)((count + per_block - 1) / per_block), ROW_THREADS, 0, stream>>>(p, lanes, vectors);
 }
 
 // A thread adds all rows to its element, in the order of the index.
@@ -250,6 +284,12 @@ static nbx_status run_rows(nbx_op_call *c, const nbx_rows *r, const void *number
     int64_t after = p.after.count;
     if ((!p.write || p.how == NBX_COMBINE_SET) && dense_vectors(&p, &vector)) after = after * p.width / vector;
     else vector = 0;
+    if (vector >= 4 && p.after.rank == 1) {
+        if (vector == 16) launch_dense_rows<16>(p, stream_of(c));
+        else if (vector == 8) launch_dense_rows<8>(p, stream_of(c));
+        else launch_dense_rows<4>(p, stream_of(c));
+        return launch_status(c);
+    }
     const int64_t items = p.before.count * p.entries.count * after;
     move_rows<<<(unsigned)((items + ROW_THREADS - 1) / ROW_THREADS), ROW_THREADS, 0, stream_of(c)>>>(p, after, vector);
     return launch_status(c);

@@ -214,7 +214,7 @@ template <typename T, bool K_MAJOR> struct dense_loader {
     const T *data;
     int64_t step;  // elements between neighbours of the other dim
     int mn, k;     // limits
-    __device__ __forceinline__ void chunk(uint32_t to, int at_mn, int at_k) const {
+    __device__ __forceinline__ void chunk(int, uint32_t to, int at_mn, int at_k) const {
         const int left = K_MAJOR ? k - at_k : mn - at_mn;
         const bool inside = left > 0 && (K_MAJOR ? at_mn < mn : at_k < k);
         const T *from = inside ? data + (K_MAJOR ? (int64_t)at_mn * step + at_k : (int64_t)at_k * step + at_mn) : data;
@@ -227,7 +227,7 @@ template <typename T> struct strided_loader {
     const T *data;
     int64_t step_mn, step_k;
     int mn, k;
-    __device__ __forceinline__ void chunk(uint32_t to, int at_mn, int at_k) const {
+    __device__ __forceinline__ void chunk(int, uint32_t to, int at_mn, int at_k) const {
         const unsigned short *from = (const unsigned short *)data + (int64_t)at_mn * step_mn + (int64_t)at_k * step_k;
         uint32_t v[4];
 #pragma unroll
@@ -312,12 +312,12 @@ template <typename T, typename Out, typename Tile> static void launch_major(cons
     else launch_tensor<T, Out, Tile, false, false, false>(q, stream);
 }
 
-template <typename T, typename Out> static void multiply_halves(const problem &q, int sm_count, cudaStream_t stream) {
+template <typename T, typename Out> static void multiply_halves(const problem &q, const nbx_cuda_facts *facts, cudaStream_t stream) {
     const int a = major(q.a, q.a.row, q.a.col, q.m, q.k, q.batch_rank), b = major(q.b, q.b.col, q.b.row, q.n, q.k, q.batch_rank);
     const int64_t batches = batches_of(q);
     if (a < 0 || b < 0) launch_tensor<T, Out, medium_tile, true, true, true>(q, stream);
-    else if (tiles(q.m, 128) * tiles(q.n, 256) * batches >= sm_count) launch_major<T, Out, large_tile>(q, a, b, stream);
-    else if (tiles(q.m, 128) * tiles(q.n, 128) * batches >= sm_count) launch_major<T, Out, medium_tile>(q, a, b, stream);
+    else if (tiles(q.m, 128) * tiles(q.n, 256) * batches >= facts->sm_count && facts->shared_bytes >= large_tile::SHARED_BYTES) launch_major<T, Out, large_tile>(q, a, b, stream);
+    else if (tiles(q.m, 128) * tiles(q.n, 128) * batches >= facts->sm_count) launch_major<T, Out, medium_tile>(q, a, b, stream);
     else launch_major<T, Out, small_tile>(q, a, b, stream);
 }
 
@@ -384,11 +384,11 @@ template <typename T, typename Out> static bool multiply_few(const problem &q, c
 }
 
 // ---------------------------------------------------------------------------------------------------------------- entry
-template <typename T> static void multiply_halves_to(const nbx_product &p, const problem &q, int sm_count, cudaStream_t stream) {
+template <typename T> static void multiply_halves_to(const nbx_product &p, const problem &q, const nbx_cuda_facts *facts, cudaStream_t stream) {
     if (p.out_dtype == NBX_FLOAT32) {
-        if (!multiply_few<T, float>(q, stream)) multiply_halves<T, float>(q, sm_count, stream);
+        if (!multiply_few<T, float>(q, stream)) multiply_halves<T, float>(q, facts, stream);
     } else if (!multiply_few<T, T>(q, stream)) {
-        multiply_halves<T, T>(q, sm_count, stream);
+        multiply_halves<T, T>(q, facts, stream);
     }
 }
 
@@ -413,14 +413,14 @@ static nbx_status product_cuda(nbx_op_call *c) {
         if (p.batch[d] == 0) return NBX_OK;
     if (p.m == 0 || p.n == 0) return NBX_OK;
     if (!simplify(&p, &q)) return nbx_call_fail(c, NBX_ERROR_UNSUPPORTED, "more than %d batch dims that do not merge on CUDA", BATCH_DIMS);
-    const int sm_count = nbx_cuda_device_facts(c->device.index)->sm_count;
+    const nbx_cuda_facts *facts = nbx_cuda_device_facts(c->device.index);
     cudaStream_t stream = stream_of(c);
     switch (p.dtype) {
-    case NBX_FLOAT16: multiply_halves_to<__half>(p, q, sm_count, stream); break;
-    case NBX_BFLOAT16: multiply_halves_to<__nv_bfloat16>(p, q, sm_count, stream); break;
+    case NBX_FLOAT16: multiply_halves_to<__half>(p, q, facts, stream); break;
+    case NBX_BFLOAT16: multiply_halves_to<__nv_bfloat16>(p, q, facts, stream); break;
     case NBX_FLOAT32:
         if (multiply_few<float, float>(q, stream)) break;
-        if (tiles(q.m, 128) * tiles(q.n, 128) * batches_of(q) >= sm_count) launch_scalar<float, float, float, 8>(q, stream);
+        if (tiles(q.m, 128) * tiles(q.n, 128) * batches_of(q) >= facts->sm_count) launch_scalar<float, float, float, 8>(q, stream);
         else launch_scalar<float, float, float, 4>(q, stream);
         break;
     case NBX_FLOAT64: launch_scalar<double, double, double, 4>(q, stream); break;

@@ -62,7 +62,8 @@ static __device__ __forceinline__ C parameter(const norm_call &p, const char *at
 }
 
 // PER > 0: a row has at most THREADS * PER * 8 elements, kept in registers. PER 0: any length and strides, read twice or thrice.
-template <typename C, int THREADS, int PER> static __global__ void __launch_bounds__(THREADS < 256 ? 256 : THREADS) normalize_rows(const __grid_constant__ norm_call p) {
+// DTYPE: of x, y, weight and bias; -1: any.
+template <typename C, int THREADS, int PER, int DTYPE> static __global__ void __launch_bounds__(THREADS == 32 ? 256 : THREADS) normalize_rows(const __grid_constant__ norm_call p) {
     constexpr int ROWS = THREADS == 32 ? 8 : 1;
     const int lane = (int)threadIdx.x % THREADS;
     const int64_t row = (int64_t)blockIdx.x * ROWS + threadIdx.x / THREADS;
@@ -75,7 +76,7 @@ template <typename C, int THREADS, int PER> static __global__ void __launch_boun
         to += at * p.kept_to[d];
     }
     const char *x = p.x + from;
-    const int size = nbx_cuda_dtype_bytes(p.in);
+    const int dtype = DTYPE < 0 ? p.in : DTYPE, size = nbx_cuda_dtype_bytes(dtype);
     char *y = p.y + to * p.length * size;
     constexpr int N = PER > 0 ? PER : 1;
     C v[N][EWC_LANES], sum = 0, square = 0;
@@ -83,13 +84,15 @@ template <typename C, int THREADS, int PER> static __global__ void __launch_boun
 #pragma unroll
         for (int k = 0; k < N; k++) {
             const int64_t i = ((int64_t)k * THREADS + lane) * EWC_LANES;
-            if (i < p.length) ewc_load_dense<C>(p.in, x + i * size, v[k]);
+            if (i < p.length) ewc_load_dense<C>(dtype, x + i * size, v[k]);
+            else
 #pragma unroll
-            for (int j = 0; j < EWC_LANES; j++) {
-                if (i >= p.length) v[k][j] = 0;
-                sum += p.rms ? v[k][j] * v[k][j] : v[k][j];
-            }
+                for (int j = 0; j < EWC_LANES; j++) v[k][j] = 0;
         }
+#pragma unroll
+        for (int k = 0; k < N; k++)
+#pragma unroll
+            for (int j = 0; j < EWC_LANES; j++) sum += p.rms ? v[k][j] * v[k][j] : v[k][j];
     } else {
         for (int64_t i = lane; i < p.length; i += THREADS) {
             const C e = ewc_load<C>(p.in, x + element_offset(p, i));
@@ -127,15 +130,16 @@ template <typename C, int THREADS, int PER> static __global__ void __launch_boun
             const int64_t i = ((int64_t)k * THREADS + lane) * EWC_LANES;
             if (i >= p.length) continue;
             C w[EWC_LANES], b[EWC_LANES];
-            if (p.weight) ewc_load_dense<C>(p.weight_dtype, p.weight + i * nbx_cuda_dtype_bytes(p.weight_dtype), w);
-            if (p.bias) ewc_load_dense<C>(p.bias_dtype, p.bias + i * nbx_cuda_dtype_bytes(p.bias_dtype), b);
+            const int weight_dtype = DTYPE < 0 ? p.weight_dtype : DTYPE, bias_dtype = DTYPE < 0 ? p.bias_dtype : DTYPE;
+            if (p.weight) ewc_load_dense<C>(weight_dtype, p.weight + i * nbx_cuda_dtype_bytes(weight_dtype), w);
+            if (p.bias) ewc_load_dense<C>(bias_dtype, p.bias + i * nbx_cuda_dtype_bytes(bias_dtype), b);
 #pragma unroll
             for (int j = 0; j < EWC_LANES; j++) {
                 C e = (v[k][j] - mean) * rstd;
                 if (p.weight) e *= w[j];
                 v[k][j] = p.bias ? e + b[j] : e;
             }
-            ewc_store_dense<C>(p.in, y + i * size, v[k]);
+            ewc_store_dense<C>(dtype, y + i * size, v[k]);
         }
     } else {
         for (int64_t i = lane; i < p.length; i += THREADS) {
@@ -146,17 +150,32 @@ template <typename C, int THREADS, int PER> static __global__ void __launch_boun
     }
 }
 
+template <typename C, int DTYPE> static void launch_dense(const norm_call &p, cudaStream_t stream) {
+    const unsigned rows = (unsigned)p.rows, eighth = (unsigned)((p.rows + 7) / 8);
+    const bool many = p.rows >= 8192 && DTYPE >= 0;  // enough rows for few threads each
+    if (p.length <= 256) normalize_rows<C, 32, 1, DTYPE><<<eighth, 256, 0, stream>>>(p);
+    else if (p.length <= 1024) normalize_rows<C, 32, 4, DTYPE><<<eighth, 256, 0, stream>>>(p);
+    else if (p.length <= 2048 && many) normalize_rows<C, 32, 8, DTYPE><<<eighth, 256, 0, stream>>>(p);
+    else if (p.length <= 2048) normalize_rows<C, 256, 1, DTYPE><<<rows, 256, 0, stream>>>(p);
+    else if (p.length <= 4096 && many) normalize_rows<C, 128, 4, DTYPE><<<rows, 128, 0, stream>>>(p);
+    else if (p.length <= 4096) normalize_rows<C, 256, 2, DTYPE><<<rows, 256, 0, stream>>>(p);
+    else if (p.length <= 8192) normalize_rows<C, 512, 2, DTYPE><<<rows, 512, 0, stream>>>(p);
+    else normalize_rows<C, 512, 4, DTYPE><<<rows, 512, 0, stream>>>(p);
+}
+
+static bool all_of(const norm_call &p, int dtype) {
+    return p.in == dtype && (!p.weight || p.weight_dtype == dtype) && (!p.bias || p.bias_dtype == dtype);
+}
+
 template <typename C> static void launch_rows(const norm_call &p, cudaStream_t stream) {
     const unsigned rows = (unsigned)p.rows, eighth = (unsigned)((p.rows + 7) / 8);
     if (!p.dense || p.length > 16384) {
-        if (p.length <= 1024) normalize_rows<C, 32, 0><<<eighth, 256, 0, stream>>>(p);
-        else normalize_rows<C, 512, 0><<<rows, 512, 0, stream>>>(p);
-    } else if (p.length <= 256) normalize_rows<C, 32, 1><<<eighth, 256, 0, stream>>>(p);
-    else if (p.length <= 1024) normalize_rows<C, 32, 4><<<eighth, 256, 0, stream>>>(p);
-    else if (p.length <= 2048) normalize_rows<C, 256, 1><<<rows, 256, 0, stream>>>(p);
-    else if (p.length <= 4096) normalize_rows<C, 256, 2><<<rows, 256, 0, stream>>>(p);
-    else if (p.length <= 8192) normalize_rows<C, 512, 2><<<rows, 512, 0, stream>>>(p);
-    else normalize_rows<C, 512, 4><<<rows, 512, 0, stream>>>(p);
+        if (p.length <= 1024) normalize_rows<C, 32, 0, -1><<<eighth, 256, 0, stream>>>(p);
+        else normalize_rows<C, 512, 0, -1><<<rows, 512, 0, stream>>>(p);
+    } else if (sizeof(C) == 4 && all_of(p, NBX_FLOAT32)) launch_dense<C, sizeof(C) == 4 ? NBX_FLOAT32 : -1>(p, stream);
+    else if (sizeof(C) == 4 && all_of(p, NBX_BFLOAT16)) launch_dense<C, sizeof(C) == 4 ? NBX_BFLOAT16 : -1>(p, stream);
+    else if (sizeof(C) == 4 && all_of(p, NBX_FLOAT16)) launch_dense<C, sizeof(C) == 4 ? NBX_FLOAT16 : -1>(p, stream);
+    else launch_dense<C, -1>(p, stream);
 }
 
 static bool aligned(const void *at) { return (uintptr_t)at % 16 == 0; }

@@ -31,10 +31,20 @@ template <> __device__ __noinline__ cdouble red_power<cdouble>(cdouble x, double
 template <typename C> static __device__ __forceinline__ C red_max(C a, C b) { return red_isnan(a) || !red_less(a, b) ? (red_isnan(b) ? b : a) : b; }
 template <typename C> static __device__ __forceinline__ C red_min(C a, C b) { return red_isnan(a) || !red_less(b, a) ? (red_isnan(b) ? b : a) : b; }
 
+// The sum alone, which most reductions are.
+template <typename C> struct red_sum {
+    typedef C value;
+    static constexpr bool VECTORS = true, KNOWN = true;  // KNOWN: kernels for each common dtype, elements as they are
+    C v;
+    __device__ __forceinline__ void start(int) { v = red_zero<C>(); }
+    __device__ __forceinline__ void add(int, double, C x, int64_t) { v = v + x; }
+    __device__ __forceinline__ void merge(int, const red_sum &o) { v = v + o.v; }
+};
+
 // Sums, products, counts and extremes: one value.
 template <typename C> struct red_simple {
     typedef C value;
-    static constexpr bool VECTORS = true;  // dense operands are read by vectors: worth the code where kernels are small
+    static constexpr bool VECTORS = true, KNOWN = false;  // dense operands are read by vectors: worth the code where kernels are small
     C v;
     __device__ __forceinline__ void start(int op) {
         v = op == REDUCE_PROD ? red_one<C>() : op == REDUCE_MAX ? red_lowest<C>() : op == REDUCE_MIN || op == REDUCE_MIN_ABS ? red_highest<C>() : red_zero<C>();
@@ -70,31 +80,28 @@ template <typename C> struct red_simple {
     }
 };
 
-// Largest or smallest with its first index; NaN wins, the first NaN.
-template <typename C> struct red_place {
+// Largest or smallest with its first index; NaN wins, the first NaN. A thread meets its elements in the order of their index.
+template <typename C, bool LARGEST> struct red_place {
     typedef C value;
-    static constexpr bool VECTORS = true;
+    static constexpr bool VECTORS = true, KNOWN = true;
     C v;
     int64_t at;
-    __device__ __forceinline__ void start(int) { v = red_zero<C>(), at = INT64_MAX; }
-    __device__ __forceinline__ bool better(int op, C x, int64_t i) const {
-        if (at == INT64_MAX) return true;
-        const bool nan_x = red_isnan(x), nan_v = red_isnan(v);
-        if (nan_x || nan_v) return nan_x && (!nan_v || i < at);
-        if (op == REDUCE_ARGMAX ? red_less(v, x) : red_less(x, v)) return true;
-        return !red_less(v, x) && !red_less(x, v) && i < at;
+    __device__ __forceinline__ void start(int) { v = LARGEST ? red_lowest<C>() : red_highest<C>(), at = INT64_MAX; }
+    static __device__ __forceinline__ bool beats(C x, C v) { return LARGEST ? red_less(v, x) : red_less(x, v); }
+    __device__ __forceinline__ void add(int, double, C x, int64_t i) {
+        if (beats(x, v) || at == INT64_MAX || (red_isnan(x) && !red_isnan(v))) v = x, at = i;
     }
-    __device__ __forceinline__ void add(int op, double, C x, int64_t i) {
-        if (better(op, x, i)) v = x, at = i;
-    }
-    __device__ __forceinline__ void merge(int op, const red_place &o) {
-        if (o.at != INT64_MAX && better(op, o.v, o.at)) v = o.v, at = o.at;
+    __device__ __forceinline__ void merge(int, const red_place &o) {
+        if (o.at == INT64_MAX) return;
+        const bool nan = red_isnan(v), other_nan = red_isnan(o.v);
+        const bool better = at == INT64_MAX || (nan || other_nan ? other_nan && (!nan || o.at < at) : beats(o.v, v) || (!beats(v, o.v) && o.at < at));
+        if (better) v = o.v, at = o.at;
     }
 };
 
 template <typename C> struct red_range {
     typedef C value;
-    static constexpr bool VECTORS = false;
+    static constexpr bool VECTORS = false, KNOWN = false;
     C low, high;
     __device__ __forceinline__ void start(int) { low = red_highest<C>(), high = red_lowest<C>(); }
     __device__ __forceinline__ void add(int, double, C x, int64_t) { low = red_min(low, x), high = red_max(high, x); }
@@ -104,7 +111,7 @@ template <typename C> struct red_range {
 // Mean and sum of squared distances, combined by Chan's formula.
 template <typename C> struct red_moments {
     typedef C value;
-    static constexpr bool VECTORS = false;
+    static constexpr bool VECTORS = false, KNOWN = false;
     C mean;
     typename red_real<C>::type m2, count;
     __device__ __forceinline__ void start(int) { mean = red_zero<C>(), m2 = 0, count = 0; }
@@ -131,7 +138,7 @@ template <> __device__ __forceinline__ double red_moments<cdouble>::product(cdou
 // log of the sum of exponentials: the largest so far, and the sum of exp(x - largest).
 template <typename C> struct red_exponentials {
     typedef C value;
-    static constexpr bool VECTORS = false;
+    static constexpr bool VECTORS = false, KNOWN = false;
     C top, sum;
     __device__ __forceinline__ void start(int) { top = red_lowest<C>(), sum = 0; }
     __device__ __noinline__ void join(C t, C s) {
@@ -154,7 +161,7 @@ template <typename C> struct red_exponentials {
 // The same of complex numbers, by their real parts.
 struct red_complex_exponentials {
     typedef cdouble value;
-    static constexpr bool VECTORS = false;
+    static constexpr bool VECTORS = false, KNOWN = false;
     double top;
     cdouble sum;
     __device__ __forceinline__ void start(int) { top = -INFINITY, sum = {0, 0}; }
@@ -190,6 +197,9 @@ template <typename C> static __device__ __forceinline__ C red_divide(C v, double
 template <> __device__ __forceinline__ int64_t red_divide<int64_t>(int64_t v, double n) { return n == 0 ? 0 : v / (int64_t)n; }
 template <> __device__ __forceinline__ cdouble red_divide<cdouble>(cdouble v, double n) { return {v.re / n, v.im / n}; }
 
+template <typename C> static __device__ __forceinline__ void red_finish(const red_target &t, int64_t at, const red_sum<C> &a) {
+    red_put<C>(t, 0, at, t.finish == REDUCE_MEAN ? red_divide<C>(a.v, t.elements) : a.v);
+}
 template <typename C> static __device__ __forceinline__ void red_finish(const red_target &t, int64_t at, const red_simple<C> &a) {
     switch (t.finish) {
     case REDUCE_MEAN: red_put<C>(t, 0, at, red_divide<C>(a.v, t.elements)); break;
@@ -200,7 +210,7 @@ template <typename C> static __device__ __forceinline__ void red_finish(const re
     default: red_put<C>(t, 0, at, a.v); break;
     }
 }
-template <typename C> static __device__ __forceinline__ void red_finish(const red_target &t, int64_t at, const red_place<C> &a) {
+template <typename C, bool LARGEST> static __device__ __forceinline__ void red_finish(const red_target &t, int64_t at, const red_place<C, LARGEST> &a) {
     if (t.finish == REDUCE_INDEX) {
         red_put<int64_t>(t, 0, at, a.at);
         return;

@@ -78,6 +78,11 @@ void reduce_plan_make(reduce_plan *plan, const reduce_job *job, int rank, const 
 size_t reduce_scratch_bytes(const reduce_plan *plan);
 // Into how many pieces a GPU cuts the reduced elements when results are few; each takes 32 bytes of scratch a result.
 int64_t reduce_device_pieces(const reduce_plan *plan);
+// The most scratch that a reduction to so many results takes on a GPU, whatever the walk.
+static inline size_t reduce_device_bound(int64_t results) {
+    const int64_t cut = 1024 * (results < 256 ? results : 256);
+    return 32 * (size_t)(cut > results ? cut : results);
+}
 // Shape of the results; returns the rank.
 int reduce_shape(const nbx_tensor *x, uint64_t mask, bool keepdim, int64_t *shape);
 

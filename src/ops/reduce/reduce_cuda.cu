@@ -47,8 +47,8 @@ template <typename C> static __device__ __noinline__ C through(int dtype, C x) {
     return ewc_load<C>(dtype, room);
 }
 
-template <typename A> static __device__ __forceinline__ void take(const red_call &p, A &a, int64_t index, typename A::value x) {
-    a.add(p.op, p.target.p, p.round_cast ? through<typename A::value>(p.cast, x) : x, index);
+template <typename A, int DTYPE> static __device__ __forceinline__ void take(const red_call &p, A &a, int64_t index, typename A::value x) {
+    a.add(p.op, p.target.p, DTYPE < 0 && p.round_cast ? through<typename A::value>(p.cast, x) : x, index);
 }
 
 template <typename A> static __device__ __forceinline__ void give(const red_call &p, int64_t index, int64_t to, const A &a) {
@@ -57,8 +57,8 @@ template <typename A> static __device__ __forceinline__ void give(const red_call
 }
 
 // --------------------------------------------------------------------------------------------------------------- rows
-// THREADS per result: 32 (a warp, 8 results a block) or 256 (a block).
-template <typename A, int THREADS, bool DENSE> static __global__ void __launch_bounds__(RED_THREADS) reduce_rows(const __grid_constant__ red_call p) {
+// THREADS per result: 32 (a warp, 8 results a block) or 256 (a block). DTYPE: that of the elements, which need no cast; -1: any.
+template <typename A, int THREADS, bool DENSE, int DTYPE> static __global__ void __launch_bounds__(RED_THREADS) reduce_rows(const __grid_constant__ red_call p) {
     typedef typename A::value C;
     const int lane = (int)threadIdx.x % THREADS;
     const int64_t index = (int64_t)blockIdx.x * (RED_THREADS / THREADS) + threadIdx.x / THREADS;
@@ -68,7 +68,7 @@ template <typename A, int THREADS, bool DENSE> static __global__ void __launch_b
     const char *x = p.x + from;
     const int64_t begin = (int64_t)blockIdx.y * p.piece;
     const int64_t end = begin + p.piece < p.reduced_count ? begin + p.piece : p.reduced_count;
-    const int size = nbx_cuda_dtype_bytes(p.in);
+    const int dtype = DTYPE < 0 ? p.in : DTYPE, size = nbx_cuda_dtype_bytes(dtype);
     A a;
     a.start(p.op);
     if (DENSE) {
@@ -77,17 +77,18 @@ template <typename A, int THREADS, bool DENSE> static __global__ void __launch_b
         int64_t i = begin;
         if (aligned) {
             const int64_t whole = begin + (end - begin) / EWC_LANES * EWC_LANES;
+#pragma unroll(DTYPE < 0 ? 1 : 4)
             for (i = begin + lane * EWC_LANES; i < whole; i += THREADS * EWC_LANES) {
                 C v[EWC_LANES];
-                ewc_load_dense<C>(p.in, x + i * size, v);
+                ewc_load_dense<C>(dtype, x + i * size, v);
 #pragma unroll
-                for (int k = 0; k < EWC_LANES; k++) take(p, a, i + k, v[k]);
+                for (int k = 0; k < EWC_LANES; k++) take<A, DTYPE>(p, a, i + k, v[k]);
             }
             i = whole;
         }
-        for (i += lane; i < end; i += THREADS) take(p, a, i, ewc_load<C>(p.in, x + i * size));
+        for (i += lane; i < end; i += THREADS) take<A, DTYPE>(p, a, i, ewc_load<C>(dtype, x + i * size));
     } else {
-        for (int64_t i = begin + lane; i < end; i += THREADS) take(p, a, i, ewc_load<C>(p.in, x + reduced_offset(p, i)));
+        for (int64_t i = begin + lane; i < end; i += THREADS) take<A, DTYPE>(p, a, i, ewc_load<C>(dtype, x + reduced_offset(p, i)));
     }
     red_warp(p.op, a);
     if (THREADS > 32) {
@@ -102,13 +103,13 @@ template <typename A, int THREADS, bool DENSE> static __global__ void __launch_b
 
 // ------------------------------------------------------------------------------------------------------------- columns
 // A block takes BX x V neighbouring results; its BY rows of threads share the reduced elements.
-template <typename A, int V> static __global__ void __launch_bounds__(RED_THREADS) reduce_columns(const __grid_constant__ red_call p, int64_t tiles, int bx) {
+template <typename A, int V, int DTYPE> static __global__ void __launch_bounds__(RED_THREADS) reduce_columns(const __grid_constant__ red_call p, int64_t tiles, int bx) {
     typedef typename A::value C;
     extern __shared__ __align__(16) char shared[];
     const int tx = (int)threadIdx.x % bx, ty = (int)threadIdx.x / bx, by = RED_THREADS / bx;
     const int64_t width = p.kept_shape[0], tile = blockIdx.x % tiles, outer = blockIdx.x / tiles;
     const int64_t column = (tile * bx + tx) * V;
-    const int size = nbx_cuda_dtype_bytes(p.in);
+    const int dtype = DTYPE < 0 ? p.in : DTYPE, size = nbx_cuda_dtype_bytes(dtype);
     int64_t from = column * size, to = 0, rest = outer;
     for (int d = 1; d < p.kept; d++) {
         const int64_t at = rest % p.kept_shape[d];
@@ -122,15 +123,16 @@ template <typename A, int V> static __global__ void __launch_bounds__(RED_THREAD
 #pragma unroll
     for (int k = 0; k < V; k++) a[k].start(p.op);
     if (column < width)
+#pragma unroll(DTYPE < 0 ? 1 : 4)
         for (int64_t i = begin + ty; i < end; i += by) {
             const char *x = p.x + from + reduced_offset(p, i);
             if (V == EWC_LANES) {
                 C v[EWC_LANES];
-                ewc_load_dense<C>(p.in, x, v);
+                ewc_load_dense<C>(dtype, x, v);
 #pragma unroll
-                for (int k = 0; k < V; k++) take(p, a[k], i, v[k]);
+                for (int k = 0; k < V; k++) take<A, DTYPE>(p, a[k], i, v[k]);
             } else {
-                take(p, a[0], i, ewc_load<C>(p.in, x));
+                take<A, DTYPE>(p, a[0], i, ewc_load<C>(dtype, x));
             }
         }
     A *part = (A *)shared;
@@ -173,35 +175,54 @@ static bool dense_columns(const red_call &p, int64_t size) {
     return dense;
 }
 
-template <typename A> static void launch(const red_call &p, cudaStream_t stream) {
+template <typename A, int DTYPE> static void launch_rows(const red_call &p, bool dense, cudaStream_t stream) {
+    constexpr bool DENSE = A::VECTORS;
+    if (p.piece <= 1024 || (DTYPE >= 0 && p.kept_count >= 16384 && p.piece <= 16384)) {
+        const dim3 grid((unsigned)((p.kept_count + 7) / 8), (unsigned)p.pieces);
+        if (dense) reduce_rows<A, 32, DENSE, DTYPE><<<grid, RED_THREADS, 0, stream>>>(p);
+        else reduce_rows<A, 32, false, -1><<<grid, RED_THREADS, 0, stream>>>(p);
+    } else {
+        const dim3 grid((unsigned)p.kept_count, (unsigned)p.pieces);
+        if (dense) reduce_rows<A, RED_THREADS, DENSE, DTYPE><<<grid, RED_THREADS, 0, stream>>>(p);
+        else reduce_rows<A, RED_THREADS, false, -1><<<grid, RED_THREADS, 0, stream>>>(p);
+    }
+}
+
+template <typename A, int DTYPE> static void launch_columns(const red_call &p, bool wide, cudaStream_t stream) {
+    const int64_t vectors = wide ? p.kept_shape[0] / EWC_LANES : p.kept_shape[0];
+    int bx = 4;
+    while (bx < 32 && bx < vectors) bx *= 2;
+    const int64_t tiles = (vectors + bx - 1) / bx;
+    const dim3 grid((unsigned)(tiles * (p.kept_count / p.kept_shape[0])), (unsigned)p.pieces);
+    if (wide) reduce_columns<A, A::VECTORS ? EWC_LANES : 1, DTYPE><<<grid, RED_THREADS, RED_THREADS * sizeof(A), stream>>>(p, tiles, bx);
+    else reduce_columns<A, 1, -1><<<grid, RED_THREADS, RED_THREADS * sizeof(A), stream>>>(p, tiles, bx);
+}
+
+template <typename A, int DTYPE> static void launch_walk(const red_call &p, cudaStream_t stream) {
     const int64_t size = (int64_t)nbx_dtype_size((nbx_dtype)p.in);
     const bool dense_rows = p.reduced <= 1 && (p.reduced == 0 || p.reduced_step[0] == size);
-    const unsigned pieces = (unsigned)p.pieces;
-    if (p.kept > 0 && p.kept_step[0] == size && !(dense_rows && p.reduced == 1)) {
-        const bool wide = A::VECTORS && dense_columns(p, size);
-        const int64_t vectors = wide ? p.kept_shape[0] / EWC_LANES : p.kept_shape[0];
-        int bx = 4;
-        while (bx < 32 && bx < vectors) bx *= 2;
-        const int64_t tiles = (vectors + bx - 1) / bx;
-        const dim3 grid((unsigned)(tiles * (p.kept_count / p.kept_shape[0])), pieces);
-        if (wide) reduce_columns<A, A::VECTORS ? EWC_LANES : 1><<<grid, RED_THREADS, RED_THREADS * sizeof(A), stream>>>(p, tiles, bx);
-        else reduce_columns<A, 1><<<grid, RED_THREADS, RED_THREADS * sizeof(A), stream>>>(p, tiles, bx);
-    } else if (p.piece <= 1024) {
-        const dim3 grid((unsigned)((p.kept_count + 7) / 8), pieces);
-        if (dense_rows) reduce_rows<A, 32, A::VECTORS><<<grid, RED_THREADS, 0, stream>>>(p);
-        else reduce_rows<A, 32, false><<<grid, RED_THREADS, 0, stream>>>(p);
-    } else {
-        const dim3 grid((unsigned)p.kept_count, pieces);
-        if (dense_rows) reduce_rows<A, RED_THREADS, A::VECTORS><<<grid, RED_THREADS, 0, stream>>>(p);
-        else reduce_rows<A, RED_THREADS, false><<<grid, RED_THREADS, 0, stream>>>(p);
+    if (p.kept > 0 && p.kept_step[0] == size && !(dense_rows && p.reduced == 1)) launch_columns<A, DTYPE>(p, A::VECTORS && dense_columns(p, size), stream);
+    else launch_rows<A, DTYPE>(p, dense_rows, stream);
+}
+
+template <typename A> static void launch(const red_call &p, cudaStream_t stream) {
+    bool known = false;
+    if constexpr (A::KNOWN && sizeof(typename A::value) == 4) {
+        known = !p.round_cast;
+        if (known && p.in == NBX_FLOAT32) launch_walk<A, NBX_FLOAT32>(p, stream);
+        else if (known && p.in == NBX_BFLOAT16) launch_walk<A, NBX_BFLOAT16>(p, stream);
+        else if (known && p.in == NBX_FLOAT16) launch_walk<A, NBX_FLOAT16>(p, stream);
+        else known = false;
     }
+    if (!known) launch_walk<A, -1>(p, stream);
     if (p.pieces > 1) merge_pieces<A><<<(unsigned)((p.kept_count + 7) / 8), RED_THREADS, 0, stream>>>(p);
 }
 
 template <typename C> static void launch_real(const red_call &p, cudaStream_t stream) {
     switch (p.op) {
-    case REDUCE_ARGMAX:
-    case REDUCE_ARGMIN: launch<red_place<C>>(p, stream); break;
+    case REDUCE_SUM: launch<red_sum<C>>(p, stream); break;
+    case REDUCE_ARGMAX: launch<red_place<C, true>>(p, stream); break;
+    case REDUCE_ARGMIN: launch<red_place<C, false>>(p, stream); break;
     case REDUCE_MINMAX: launch<red_range<C>>(p, stream); break;
     case REDUCE_MOMENTS:
         if constexpr (!ewc_class<C>::integral) launch<red_moments<C>>(p, stream);

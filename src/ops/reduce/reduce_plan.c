@@ -100,7 +100,8 @@ size_t reduce_scratch_bytes(const reduce_plan *p) {
 }
 
 int64_t reduce_device_pieces(const reduce_plan *p) {
-    const int64_t most = p->kept_count > 0 ? 1024 / p->kept_count : 1, possible = p->reduced_count / 4096;
+    const int64_t blocks = p->columns ? (p->kept_count + 255) / 256 : p->kept_count;  // without pieces
+    const int64_t most = blocks > 0 ? 1024 / blocks : 1, possible = p->reduced_count / (p->columns ? 256 : 4096);
     const int64_t pieces = most < possible ? most : possible;
     return pieces > 1 ? pieces : 1;
 }

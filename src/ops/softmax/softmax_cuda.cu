@@ -47,6 +47,41 @@ template <typename C, int THREADS> static __device__ __forceinline__ peak<C> ove
     return a;
 }
 
+template <typename C, int THREADS> static __device__ __forceinline__ C top_of_row(C top) {
+    __shared__ C part[THREADS / 32];
+#pragma unroll
+    for (int step = 16; step; step >>= 1) {
+        const C t = __shfl_xor_sync(~0u, top, step);
+        top = top > t || top != top ? top : t;
+    }
+    if (THREADS == 32) return top;
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = top;
+    __syncthreads();
+    top = part[0];
+#pragma unroll
+    for (int w = 1; w < THREADS / 32; w++) top = top > part[w] || top != top ? top : part[w];
+    return top;
+}
+
+template <typename C, int THREADS> static __device__ __forceinline__ C sum_of_row(C sum) {
+    __shared__ C part[THREADS / 32];
+#pragma unroll
+    for (int step = 16; step; step >>= 1) sum += __shfl_xor_sync(~0u, sum, step);
+    if (THREADS == 32) return sum;
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = sum;
+    __syncthreads();
+    sum = 0;
+#pragma unroll
+    for (int w = 0; w < THREADS / 32; w++) sum += part[w];
+    return sum;
+}
+
+// Of 16-bit results by the hardware's exponential: its error is far below half a unit of theirs.
+template <int DTYPE> static __device__ __forceinline__ float exponential(float x) {
+    return DTYPE == NBX_BFLOAT16 || DTYPE == NBX_FLOAT16 ? __expf(x) : expf(x);
+}
+template <int DTYPE> static __device__ __forceinline__ double exponential(double x) { return exp(x); }
+
 template <typename C> static __device__ __forceinline__ void line_place(const softmax_call &p, int64_t line, const char **x, char **y) {
     *x = p.x, *y = p.y;
     for (int d = 0; d < p.rank; d++) {
@@ -68,10 +103,12 @@ template <typename C> struct finisher {
         top = a.top;
         last = p.log ? (C)::log(a.sum) : (C)1 / a.sum;
     }
+    __device__ __forceinline__ C of_exponential(C e) const { return zero ? (C)0 : e * last; }
     __device__ __forceinline__ C operator()(C x) const { return zero ? (C)0 : log ? (x - top) - last : (C)exp(x - top) * last; }
 };
-template <typename C, int THREADS, int PER>
-static __global__ void __launch_bounds__(THREADS < 256 ? 256 : THREADS) softmax_rows(const __grid_constant__ softmax_call p) {
+// DTYPE: of both sides; -1: any. Rows in registers hold exponentials once their peak is known.
+template <typename C, int THREADS, int PER, int DTYPE>
+static __global__ void __launch_bounds__(THREADS == 32 ? 256 : THREADS) softmax_rows(const __grid_constant__ softmax_call p) {
     constexpr int ROWS = THREADS == 32 ? 8 : 1;
     const int lane = (int)threadIdx.x % THREADS;
     const int64_t row = (int64_t)blockIdx.x * ROWS + threadIdx.x / THREADS;
@@ -79,7 +116,8 @@ static __global__ void __launch_bounds__(THREADS < 256 ? 256 : THREADS) softmax_
     const char *x;
     char *y;
     line_place<C>(p, row, &x, &y);
-    const int in = nbx_cuda_dtype_bytes(p.in), out = nbx_cuda_dtype_bytes(p.out);
+    const int from = DTYPE < 0 ? p.in : DTYPE, to = DTYPE < 0 ? p.out : DTYPE;
+    const int in = nbx_cuda_dtype_bytes(from), out = nbx_cuda_dtype_bytes(to);
     peak<C> a = {(C)-INFINITY, (C)0};
     constexpr int N = PER > 0 ? PER : 1;
     C v[N][EWC_LANES];
@@ -87,28 +125,35 @@ static __global__ void __launch_bounds__(THREADS < 256 ? 256 : THREADS) softmax_
 #pragma unroll
         for (int k = 0; k < N; k++) {
             const int64_t i = ((int64_t)k * THREADS + lane) * EWC_LANES;
-            if (i < p.length) ewc_load_dense<C>(p.in, x + i * in, v[k]);
+            if (i < p.length) ewc_load_dense<C>(from, x + i * in, v[k]);
+            else
 #pragma unroll
-            for (int j = 0; j < EWC_LANES; j++) {
-                if (i >= p.length) v[k][j] = (C)-INFINITY;
-                a.top = a.top > v[k][j] || a.top != a.top ? a.top : v[k][j];
-            }
+                for (int j = 0; j < EWC_LANES; j++) v[k][j] = (C)-INFINITY;
         }
-        const C base = isinf(a.top) && a.top < 0 ? (C)0 : a.top;
 #pragma unroll
         for (int k = 0; k < N; k++)
 #pragma unroll
-            for (int j = 0; j < EWC_LANES; j++)
-                if (((int64_t)k * THREADS + lane) * EWC_LANES < p.length) a.sum += (C)exp(v[k][j] - base);
+            for (int j = 0; j < EWC_LANES; j++) a.top = a.top > v[k][j] || a.top != a.top ? a.top : v[k][j];
+        a.top = top_of_row<C, THREADS>(a.top);
+        const C base = a.top == (C)-INFINITY ? (C)0 : a.top;
+#pragma unroll
+        for (int k = 0; k < N; k++)
+#pragma unroll
+            for (int j = 0; j < EWC_LANES; j++) {
+                const C e = exponential<DTYPE>(v[k][j] - base);
+                if (!p.log) v[k][j] = e;
+                a.sum += e;
+            }
+        a.sum = sum_of_row<C, THREADS>(a.sum);
     } else {
         for (int64_t i = lane; i < p.length; i += THREADS) {
-            const C e = ewc_load<C>(p.in, x + i * p.x_step);
+            const C e = ewc_load<C>(from, x + i * p.x_step);
             if (e <= a.top) a.sum += (C)exp(e - (isinf(a.top) && a.top < 0 ? (C)0 : a.top));
             else a.join(e, (C)1);
         }
+        if (a.top == (C)-INFINITY) a.sum = 0;
+        a = over_row<C, THREADS>(a);
     }
-    if (a.top == (C)-INFINITY) a.sum = 0;
-    a = over_row<C, THREADS>(a);
     const finisher<C> f(p, a);
     if (PER > 0) {
 #pragma unroll
@@ -116,11 +161,11 @@ static __global__ void __launch_bounds__(THREADS < 256 ? 256 : THREADS) softmax_
             const int64_t i = ((int64_t)k * THREADS + lane) * EWC_LANES;
             if (i >= p.length) continue;
 #pragma unroll
-            for (int j = 0; j < EWC_LANES; j++) v[k][j] = f(v[k][j]);
-            ewc_store_dense<C>(p.out, y + i * out, v[k]);
+            for (int j = 0; j < EWC_LANES; j++) v[k][j] = p.log ? f(v[k][j]) : f.of_exponential(v[k][j]);
+            ewc_store_dense<C>(to, y + i * out, v[k]);
         }
     } else {
-        for (int64_t i = lane; i < p.length; i += THREADS) ewc_store<C>(p.out, y + i * p.y_step, f(ewc_load<C>(p.in, x + i * p.x_step)));
+        for (int64_t i = lane; i < p.length; i += THREADS) ewc_store<C>(to, y + i * p.y_step, f(ewc_load<C>(from, x + i * p.x_step)));
     }
 }
 
@@ -175,16 +220,27 @@ template <typename C> static __global__ void __launch_bounds__(128) softmax_line
     for (int64_t i = 0; i < p.length; i++) ewc_store<C>(p.out, y + i * p.y_step, f(ewc_load<C>(p.in, x + i * p.x_step)));
 }
 
+template <typename C, int DTYPE> static void launch_dense(const softmax_call &p, cudaStream_t stream) {
+    const unsigned count = (unsigned)p.count, eighth = (unsigned)((p.count + 7) / 8);
+    const bool many = p.count >= 8192 && DTYPE >= 0;  // enough rows for a warp each
+    if (p.length <= 256) softmax_rows<C, 32, 1, DTYPE><<<eighth, 256, 0, stream>>>(p);
+    else if (p.length <= 1024) softmax_rows<C, 32, 4, DTYPE><<<eighth, 256, 0, stream>>>(p);
+    else if (p.length <= 2048 && many) softmax_rows<C, 32, 8, DTYPE><<<eighth, 256, 0, stream>>>(p);
+    else if (p.length <= 4096 && many) softmax_rows<C, 128, 4, DTYPE><<<count, 128, 0, stream>>>(p);
+    else if (p.length <= 4096) softmax_rows<C, 256, 2, DTYPE><<<count, 256, 0, stream>>>(p);
+    else softmax_rows<C, 512, 4, DTYPE><<<count, 512, 0, stream>>>(p);
+}
+
 template <typename C> static void launch(const softmax_call &p, bool rows, cudaStream_t stream) {
     const unsigned count = (unsigned)p.count, eighth = (unsigned)((p.count + 7) / 8);
     if (!rows) softmax_lines<C><<<(unsigned)((p.count + 127) / 128), 128, 0, stream>>>(p);
-    else if (!p.dense && p.length <= 1024) softmax_rows<C, 32, 0><<<eighth, 256, 0, stream>>>(p);
-    else if (!p.dense) softmax_rows<C, 512, 0><<<count, 512, 0, stream>>>(p);
-    else if (p.length <= 256) softmax_rows<C, 32, 1><<<eighth, 256, 0, stream>>>(p);
-    else if (p.length <= 1024) softmax_rows<C, 32, 4><<<eighth, 256, 0, stream>>>(p);
-    else if (p.length <= 4096) softmax_rows<C, 256, 2><<<count, 256, 0, stream>>>(p);
-    else if (p.length <= 16384) softmax_rows<C, 512, 4><<<count, 512, 0, stream>>>(p);
-    else softmax_long<C><<<count, 1024, 0, stream>>>(p);
+    else if (!p.dense && p.length <= 1024) softmax_rows<C, 32, 0, -1><<<eighth, 256, 0, stream>>>(p);
+    else if (!p.dense) softmax_rows<C, 512, 0, -1><<<count, 512, 0, stream>>>(p);
+    else if (p.length > 16384) softmax_long<C><<<count, 1024, 0, stream>>>(p);
+    else if (sizeof(C) == 4 && p.in == p.out && p.in == NBX_FLOAT32) launch_dense<C, sizeof(C) == 4 ? NBX_FLOAT32 : -1>(p, stream);
+    else if (sizeof(C) == 4 && p.in == p.out && p.in == NBX_BFLOAT16) launch_dense<C, sizeof(C) == 4 ? NBX_BFLOAT16 : -1>(p, stream);
+    else if (sizeof(C) == 4 && p.in == p.out && p.in == NBX_FLOAT16) launch_dense<C, sizeof(C) == 4 ? NBX_FLOAT16 : -1>(p, stream);
+    else launch_dense<C, -1>(p, stream);
 }
 
 static nbx_status softmax_cuda(nbx_op_call *c) {
