@@ -29,7 +29,7 @@ TARGET = Path(__file__).parent.parent / "src/ops/schemas.def"
 
 # What the library adds to ATen (seed names that no PyTorch knows), and operators of libraries not imported here.
 OWN = """
-nbx::attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, bool is_causal=False, bool bottom_right=False, bool like_query=False, *, float? scale=None) -> (Tensor output, Tensor logsumexp)
+nbx::attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, bool is_causal=False, bool bottom_right=False, bool like_query=False, bool coarse_exp=False, *, float? scale=None) -> (Tensor output, Tensor logsumexp)
 nbx::swiglu_fused(Tensor gate, Tensor up) -> Tensor
 nbx::rope_fused(Tensor q, Tensor k, Tensor cos, Tensor sin) -> (Tensor, Tensor)
 nbx::mm_epilogue(Tensor self, Tensor mat2, str epilogue="silu", str approximate="none") -> Tensor
@@ -137,7 +137,7 @@ def twins(schema):
     """The in-place and out= overloads that are derived from a functional overload."""
     space, base = schema.name.split("::")
     stem = base.removesuffix("_functional").removesuffix("_copy")
-    candidates = [s for name in {base, base + "_", stem, stem + "_"} for s in BY_BASE.get(f"{space}::{name}", [])]
+    candidates = [s for name in {base, base + "_", stem, stem + "_", "__i" + base[2:]} for s in BY_BASE.get(f"{space}::{name}", [])]
     return [s for s in candidates if (f := functional_of(s)) is not None and full_name(f) == full_name(schema)]
 
 

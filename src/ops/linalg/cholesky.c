@@ -50,6 +50,12 @@ static nbx_status cholesky(nbx_op_call *c) {
     return out_tensor(c, 0, NBX_DO(c->ctx, "aten::linalg_cholesky_ex", c->args[0], c->args[1], B(true)));
 }
 
+// The older name takes what has no elements as it is.
+static nbx_status plain_cholesky(nbx_op_call *c) {
+    if (arg_tensor(c, 0)->numel == 0) return out_tensor(c, 0, NBX_DO(c->ctx, "aten::empty_like", c->args[0]));
+    return cholesky(c);
+}
+
 // --------------------------------------------------------------------------------------------------------- cholesky_solve
 // cholesky_solve(B, L): X of L L^H X = B; batches broadcast.
 static nbx_status infer_cholesky_solve(nbx_op_call *c) {
@@ -142,5 +148,6 @@ const nbx_op nbx_ops_cholesky[] = {
     CHOLESKY("aten::cholesky_solve", cholesky_solve, NBX_OP_ON_HOST),
     CHOLESKY("aten::cholesky_inverse", cholesky_inverse, NBX_OP_ON_HOST),
     {.name = "aten::linalg_cholesky", .composite = cholesky, .flags = NBX_OP_EXACT_DTYPE},
+    {.name = "aten::cholesky", .composite = plain_cholesky, .flags = NBX_OP_EXACT_DTYPE | NBX_OP_PACKED_OUT},
     NBX_OPS_END,
 };

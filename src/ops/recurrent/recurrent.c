@@ -3,7 +3,7 @@
 //   lstm.data(data, batch_sizes, [h, c], params, ...): packed sequences    gru, rnn_tanh, rnn_relu: one state, h
 //   params, for each layer and direction: w_ih, w_hh, [b_ih, b_hh], [w_hr]; h [layers * dirs, n, state], c [.., hidden]
 //   dropout falls between layers in training, PyTorch's random numbers
-//   lstm_cell, gru_cell, rnn_tanh_cell: one step    _cudnn_rnn: the same networks by cuDNN's arguments; its buffers are empty
+//   lstm_cell, gru_cell, rnn_tanh_cell, rnn_relu_cell: one step    _cudnn_rnn: the same networks by cuDNN's arguments; its buffers are empty
 //   source: aten::lstm, gru, rnn_tanh, rnn_relu, their cells, _cudnn_rnn, mkldnn_rnn_layer
 #include "ops/compose.h"
 #include "ops/recurrent/recurrent.h"
@@ -87,7 +87,8 @@ static nbx_status run(nbx_op_call *call, const network *n, results *r) {
 // ------------------------------------------------------------------------------------------------------------ operators
 typedef struct form { recurrent_mode mode; bool packed; } form;
 static const form lstm = {RECURRENT_LSTM, false}, lstm_data = {RECURRENT_LSTM, true}, gru = {RECURRENT_GRU, false}, gru_data = {RECURRENT_GRU, true},
-                  rnn_tanh = {RECURRENT_TANH, false}, rnn_relu = {RECURRENT_RELU, false};
+                  rnn_tanh = {RECURRENT_TANH, false}, rnn_tanh_data = {RECURRENT_TANH, true}, rnn_relu = {RECURRENT_RELU, false},
+                  rnn_relu_data = {RECURRENT_RELU, true};
 
 static nbx_status recurrent(nbx_op_call *c) {
     const form *f = c->op->data;
@@ -190,8 +191,9 @@ static nbx_status cell(nbx_op_call *c) {
 
 const nbx_op nbx_ops_recurrent[] = {
     NETWORK("lstm.input", lstm), NETWORK("lstm.data", lstm_data), NETWORK("gru.input", gru), NETWORK("gru.data", gru_data),
-    NETWORK("rnn_tanh.input", rnn_tanh), NETWORK("rnn_relu.input", rnn_relu),
-    CELL("lstm", lstm), CELL("gru", gru), CELL("rnn_tanh", rnn_tanh),
+    NETWORK("rnn_tanh.input", rnn_tanh), NETWORK("rnn_tanh.data", rnn_tanh_data), NETWORK("rnn_relu.input", rnn_relu),
+    NETWORK("rnn_relu.data", rnn_relu_data),
+    CELL("lstm", lstm), CELL("gru", gru), CELL("rnn_tanh", rnn_tanh), CELL("rnn_relu", rnn_relu),
     {.name = "aten::_cudnn_rnn", .composite = cudnn_rnn},
     {.name = "aten::mkldnn_rnn_layer", .composite = mkldnn_layer},
     NBX_OPS_END,

@@ -1,7 +1,7 @@
-// Order statistics: median, nanmedian, mode, quantile. Each gives the value and where it stood.
+// Order statistics: median, nanmedian, mode, quantile, nanquantile. Each gives the value and where it stood.
 //   median: the lower one of an even number; NaN wins over all (nanmedian passes over them)
 //   mode: the most frequent value, the smallest of equals, its last index
-//   quantile(x, q): between neighbours in sorted order; NaN if there is one; q [..] gives a leading dim
+//   quantile(x, q): between neighbours in sorted order; NaN if there is one (nanquantile passes over them); q [..] gives a leading dim
 //   source: aten::median, mode, quantile
 #include <string.h>
 
@@ -28,7 +28,7 @@ static nbx_status keep_job(nbx_op_call *c, order_job job, const nbx_tensor *x) {
     for (int d = 0; d < x->rank; d++)
         if (job.mask >> d & 1) length *= x->shape[d];
     if (c->device.type == NBX_CPU) c->scratch_bytes = (size_t)nbx_context_threads(c->ctx) * 2 * (size_t)length * sizeof(order_item) + 64;
-    else if (job.stat == ORDER_MODE || job.stat == ORDER_QUANTILE) c->scratch_bytes = nbx_device_sort_bytes(length ? x->numel / length : 0, length);
+    else if (job.stat == ORDER_MODE || job.stat >= ORDER_QUANTILE) c->scratch_bytes = nbx_device_sort_bytes(length ? x->numel / length : 0, length);
     return NBX_OK;
 }
 
@@ -94,6 +94,15 @@ static nbx_status infer_quantile(nbx_op_call *c) {
     return out_new(c, 0, (nbx_dtype)x->dtype, rank + 1, shape, stride) ? NBX_OK : nbx_last_status(c->ctx);
 }
 
+// One quantile, given as a number.
+static nbx_status compose_quantile(nbx_op_call *c) {
+    const nbx_tensor *x = arg_tensor(c, 0);
+    const double q = arg_float(c, 1);
+    if (!(q >= 0.0 && q <= 1.0)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "q must lie in [0, 1], found %g", q);
+    if (!nbx_dtype_is_float((nbx_dtype)x->dtype)) return nbx_call_fail(c, NBX_ERROR_DTYPE, "expected float32 or float64, found %s", nbx_dtype_name((nbx_dtype)x->dtype));
+    return NBX_FORWARD(c, c->op->data, T(x), T(do_full(c->ctx, c->device, (nbx_dtype)x->dtype, 0, NULL, F(q))), c->args[2], c->args[3], c->args[4]);
+}
+
 #define ORDER(NAME, INFER, STAT)                                                                                       \
     {.name = NAME, .infer = INFER, .cpu = NBX_CPU_KERNEL(order_stat_cpu), .data = (const void *)(uintptr_t)STAT}
 #define QUANTILE(NAME, STAT)                                                                                           \
@@ -103,7 +112,11 @@ const nbx_op nbx_ops_order_stat[] = {
     ORDER("aten::median", infer_all, ORDER_MEDIAN),
     ORDER("aten::median.dim", infer_dim, ORDER_MEDIAN),
     ORDER("aten::nanmedian", infer_all, ORDER_NANMEDIAN),
+    ORDER("aten::nanmedian.dim", infer_dim, ORDER_NANMEDIAN),
     ORDER("aten::mode", infer_dim, ORDER_MODE),
     QUANTILE("aten::quantile", ORDER_QUANTILE),
+    QUANTILE("aten::nanquantile", ORDER_NANQUANTILE),
+    {.name = "aten::quantile.scalar", .composite = compose_quantile, .data = "aten::quantile", .flags = NBX_OP_EXACT_DTYPE},
+    {.name = "aten::nanquantile.scalar", .composite = compose_quantile, .data = "aten::nanquantile", .flags = NBX_OP_EXACT_DTYPE},
     NBX_OPS_END,
 };

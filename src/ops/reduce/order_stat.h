@@ -4,7 +4,7 @@
 
 #include "ops/op.h"
 
-typedef enum order_stat { ORDER_MEDIAN, ORDER_NANMEDIAN, ORDER_MODE, ORDER_QUANTILE } order_stat;
+typedef enum order_stat { ORDER_MEDIAN, ORDER_NANMEDIAN, ORDER_MODE, ORDER_QUANTILE, ORDER_NANQUANTILE } order_stat;
 typedef enum order_between { ORDER_LINEAR, ORDER_LOWER, ORDER_HIGHER, ORDER_MIDPOINT, ORDER_NEAREST } order_between;
 
 typedef struct order_job {

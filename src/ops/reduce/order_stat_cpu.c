@@ -222,7 +222,8 @@ static void quantile_lines(void *arg, int64_t begin, int64_t end, int thread) {
     for (int64_t i = begin; i < end; i++) {
         int64_t to, first_nan = 0;
         const char *line = (const char *)nbx_data(t->x) + line_place(&t->plan, i, &to);
-        const int64_t nans = load_line(t, line, items, &first_nan);
+        const int64_t nans = load_line(t, line, items, &first_nan), used = t->job->stat == ORDER_NANQUANTILE ? n - nans : n;
+        const bool none = used == 0 || (nans > 0 && used == n);
         const order_item *sorted = sort_items(items, items + n, n);
         for (int64_t k = 0; k < count; k++) {
             double q = 0.0;
@@ -232,7 +233,7 @@ static void quantile_lines(void *arg, int64_t begin, int64_t end, int thread) {
                 __atomic_store_n(&t->bad, 1, __ATOMIC_RELAXED);
                 continue;
             }
-            const double value = nans > 0 ? (double)NAN : quantile_of(sorted, n, q, (order_between)t->job->between, bytes == 8);
+            const double value = none ? (double)NAN : quantile_of(sorted, used, q, (order_between)t->job->between, bytes == 8);
             store_f64((char *)nbx_data(t->values) + (to * count + k) * bytes, 0, &value, 1, (nbx_dtype)t->x->dtype);
         }
     }

@@ -44,6 +44,14 @@ static nbx_tensor *neighbours(nbx_context *ctx, const nbx_tensor *y, int dim) {
     return do_add(ctx, part(ctx, y, dim, 0, size > 0 ? size - 1 : 0), part(ctx, y, dim, 1, size));
 }
 
+static nbx_status compose_trapezoid_of_none(nbx_op_call *c, const nbx_tensor *y, int dim) {
+    int64_t shape[NBX_MAX_RANK];
+    int rank = 0;
+    for (int d = 0; d < y->rank; d++)
+        if (d != dim) shape[rank++] = y->shape[d];
+    return out_tensor(c, 0, do_full(c->ctx, nbx_device_of(y), (nbx_dtype)y->dtype, rank, shape, I(0)));
+}
+
 // (sum(y) - (y[0] + y[-1]) / 2) dx along dim; 0 without elements.
 static nbx_status compose_trapezoid(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
@@ -53,13 +61,7 @@ static nbx_status compose_trapezoid(nbx_op_call *c) {
     if (status != NBX_OK) return status;
     if (y->rank == 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expected a tensor of at least one dim");
     if (c->args[1].kind == NBX_KIND_BOOL) return nbx_call_fail(c, NBX_ERROR_DTYPE, "dx must not be a bool");
-    if (y->shape[dim] == 0) {
-        int64_t shape[NBX_MAX_RANK];
-        int rank = 0;
-        for (int d = 0; d < y->rank; d++)
-            if (d != dim) shape[rank++] = y->shape[d];
-        return out_tensor(c, 0, do_full(ctx, nbx_device_of(y), (nbx_dtype)y->dtype, rank, shape, I(0)));
-    }
+    if (y->shape[dim] == 0) return compose_trapezoid_of_none(c, y, dim);
     const int64_t at = dim;
     const nbx_tensor *ends = do_add(ctx, do_select(ctx, y, dim, 0), do_select(ctx, y, dim, -1));
     const nbx_tensor *inner = do_sub(ctx, do_sum(ctx, y, 1, &at, false), NBX_DO(ctx, "aten::mul.Scalar", T(ends), F(0.5)));
@@ -78,6 +80,42 @@ static nbx_status compose_cumulative_trapezoid(nbx_op_call *c) {
     const double half = nbx_scalar_to_double(&c->args[1]) / 2.0;
     const nbx_tensor *areas = NBX_DO(ctx, "aten::mul.Scalar", T(neighbours(ctx, y, dim)), F(half));
     return out_tensor(c, 0, NBX_DO(ctx, "aten::cumsum", T(areas), I(dim)));
+}
+
+// x as steps along dim of y: x[i+1] - x[i], seen with the rank of y where x is a vector. NULL: failed.
+static const nbx_tensor *steps_of(nbx_op_call *c, const nbx_tensor *x, const nbx_tensor *y, int dim) {
+    int64_t shape[NBX_MAX_RANK];
+    const int at = x->rank == y->rank ? dim : x->rank - 1;
+    const nbx_tensor *steps = NBX_DO(c->ctx, "aten::diff", T(x), I(1), I(at < 0 ? 0 : at));
+    if (!steps || x->rank != 1) return steps;
+    for (int d = 0; d < y->rank; d++) shape[d] = d == dim ? steps->shape[0] : 1;
+    return do_view(c->ctx, steps, y->rank, shape);
+}
+
+// trapezoid(y, x, dim) and its running sums: areas (x[i+1] - x[i]) (y[i] + y[i+1]) / 2.
+static nbx_status compose_trapezoid_at(nbx_op_call *c) {
+    nbx_context *ctx = c->ctx;
+    const bool *running = c->op->data;
+    const nbx_tensor *y = arg_tensor(c, 0), *x = arg_tensor(c, 1);
+    int dim;
+    const nbx_status status = nbx_call_dim(c, arg_int(c, 2), y->rank, &dim);
+    if (status != NBX_OK) return status;
+    if (y->rank == 0 || x->rank == 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expected tensors of at least one dim");
+    if (y->dtype == NBX_BOOL || x->dtype == NBX_BOOL) return nbx_call_fail(c, NBX_ERROR_DTYPE, "not defined for bool");
+    if (!*running && y->shape[dim] == 0) return compose_trapezoid_of_none(c, y, dim);
+    if (x->rank == 1 && x->shape[0] != y->shape[dim])
+        return nbx_call_fail(c, NBX_ERROR_SHAPE, "x has %lld places for %lld values", (long long)x->shape[0], (long long)y->shape[dim]);
+    int64_t shape[NBX_MAX_RANK];
+    const nbx_tensor *seen = x;
+    if (x->rank > 1 && x->rank < y->rank) {
+        for (int d = 0; d < y->rank; d++) shape[d] = d < y->rank - x->rank ? 1 : x->shape[d - (y->rank - x->rank)];
+        seen = do_view(ctx, x, y->rank, shape);
+        if (!seen) return nbx_last_status(ctx);
+    }
+    const nbx_tensor *steps = steps_of(c, seen, y, dim), *areas = do_mul(ctx, steps, neighbours(ctx, y, dim));
+    const int64_t at = dim;
+    areas = *running ? NBX_DO(ctx, "aten::cumsum", T(areas), I(dim)) : do_sum(ctx, areas, 1, &at, false);
+    return out_tensor(c, 0, NBX_DO(ctx, "aten::div.Scalar", T(areas), F(2)));
 }
 
 // -------------------------------------------------------------------------------------------------------------- gradient
@@ -129,5 +167,7 @@ const nbx_op nbx_ops_diff[] = {
     {.name = "aten::diff", .composite = compose_diff},
     {.name = "aten::trapezoid.dx", .composite = compose_trapezoid},
     {.name = "aten::cumulative_trapezoid.dx", .composite = compose_cumulative_trapezoid},
+    {.name = "aten::trapezoid.x", .composite = compose_trapezoid_at, .data = &(const bool){false}},
+    {.name = "aten::cumulative_trapezoid.x", .composite = compose_trapezoid_at, .data = &(const bool){true}},
     NBX_OPS_END,
 };

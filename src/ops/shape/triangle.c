@@ -175,6 +175,26 @@ static nbx_status vander(nbx_op_call *c) {
     return NBX_FORWARD(c, "aten::flip", T(powers), nbx_of_ints(&minus_one, 1));
 }
 
+// linalg_vander(x, N): rising powers of the last dim of x, in a new last dim.
+static nbx_status linalg_vander(nbx_op_call *c) {
+    const nbx_tensor *x = arg_tensor(c, 0);
+    if (x->dtype == NBX_BOOL) return nbx_call_fail(c, NBX_ERROR_DTYPE, "is not defined for bool");
+    if (x->rank == 0) x = nbx_unsqueezed(c->ctx, x, 0);
+    if (x == NULL) return c->ctx->status;
+    const int64_t n = arg_int_or(c, 1, x->shape[x->rank - 1]);
+    if (n <= 1) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "N must be greater than 1, found %lld", (long long)n);
+    int64_t shape[NBX_MAX_RANK];
+    if (x->rank + 1 > NBX_MAX_RANK) return nbx_call_fail(c, NBX_ERROR_SHAPE, "more than %d dims", NBX_MAX_RANK);
+    for (int d = 0; d < x->rank; d++) shape[d] = x->shape[d];
+    shape[x->rank] = n - 1;
+    const nbx_tensor *powers = NBX_DO(c->ctx, "aten::cumprod", T(NBX_DO(c->ctx, "aten::expand", T(nbx_unsqueezed(c->ctx, x, -1)), nbx_of_ints(shape, x->rank + 1))), I(-1));
+    if (powers == NULL) return c->ctx->status;
+    shape[x->rank] = 1;
+    const nbx_tensor *parts[2] = {NBX_DO(c->ctx, "aten::new_ones", T(powers), nbx_of_ints(shape, x->rank + 1)), powers};
+    if (parts[0] == NULL) return c->ctx->status;
+    return NBX_FORWARD(c, "aten::cat", nbx_of_tensors(parts, 2), I(-1));
+}
+
 const nbx_op nbx_ops_triangle[] = {
     {.name = "aten::tril", .infer = triangle_infer, .cpu = NBX_CPU_KERNEL_ONE(tril), .flags = NBX_OP_STRIDED_SAME},
     {.name = "aten::triu", .infer = triangle_infer, .cpu = NBX_CPU_KERNEL_ONE(triu), .flags = NBX_OP_STRIDED_SAME},
@@ -185,5 +205,6 @@ const nbx_op nbx_ops_triangle[] = {
     {.name = "aten::diagflat", .composite = diagflat},
     {.name = "aten::fill_diagonal_", .composite = fill_diagonal, .flags = NBX_OP_IN_PLACE | NBX_OP_EFFECT},
     {.name = "aten::vander", .composite = vander},
+    {.name = "aten::linalg_vander", .composite = linalg_vander},
     NBX_OPS_END,
 };
