@@ -167,14 +167,11 @@ template <typename T, typename Tile, bool DENSE> static void launch_tensor(const
 }
 
 template <typename T> static void launch_halves(const conv_call &p, int groups, bool dense, const nbx_cuda_facts *facts, cudaStream_t stream) {
-    typedef mma_tile<128, 256, 64, 3, 2, 4> large;
-    typedef mma_tile<128, 128, 64, 3, 2, 4> medium;
+    typedef mma_tile<128, 128, 32, 4, 2, 4> wide;
     typedef mma_tile<128, 64, 32, 4, 4, 2> narrow;
-    const bool fits = facts->shared_bytes >= large::SHARED_BYTES;
     const int64_t tall = (p.pixels + 127) / 128;
     if (!dense) launch_tensor<T, narrow, false>(p, groups, stream);
-    else if (fits && p.filters >= 256 && tall * ((p.filters + 255) / 256) * groups >= facts->sm_count) launch_tensor<T, large, true>(p, groups, stream);
-    else if (p.filters > 64 && tall * ((p.filters + 127) / 128) * groups >= facts->sm_count) launch_tensor<T, medium, true>(p, groups, stream);
+    else if (p.filters > 64 && tall * ((p.filters + 127) / 128) * groups >= facts->sm_count) launch_tensor<T, wide, true>(p, groups, stream);
     else launch_tensor<T, narrow, true>(p, groups, stream);
 }
 
