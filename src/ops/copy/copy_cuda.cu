@@ -181,11 +181,31 @@ NBX_CUDA_KERNEL("aten::_to_copy", copy_self_cuda)
 
 // ---------------------------------------------------------------------------------------------------------------- fills
 // out = one element of any dtype, of the host (a number) or of the device.
+static __global__ void __launch_bounds__(256) fill_words(uint4 *to, int64_t count, uint4 word) {
+    const int64_t first = (int64_t)blockIdx.x * 1024 + threadIdx.x;
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        if (first + i * 256 < count) to[first + i * 256] = word;
+}
+
+// Dense memory of whole words, with one element over and over.
+static bool fill_dense(const nbx_tensor *to, const nbx_value *number, cudaStream_t stream) {
+    const size_t size = nbx_dtype_size((nbx_dtype)to->dtype);
+    const int64_t words = to->numel * (int64_t)size / 16;
+    union { double room[2]; char bytes[16]; uint4 word; } pattern;
+    if (!to->dense || (uintptr_t)nbx_data(to) % 16 || to->numel * (int64_t)size % 16 || words == 0 || words > (int64_t)0x7fffffff * 1024) return false;
+    ew_store_number((nbx_dtype)to->dtype, pattern.room, number);
+    for (size_t i = size; i < 16; i++) pattern.bytes[i] = pattern.bytes[i - size];
+    fill_words<<<(unsigned)((words + 1023) / 1024), 256, 0, stream>>>((uint4 *)nbx_data(to), words, pattern.word);
+    return true;
+}
+
 nbx_status nbx_cuda_fill(nbx_op_call *c, const nbx_value *number, const nbx_tensor *value) {
     const nbx_tensor *to = out_get(c, 0);
     const nbx_tensor *tensors[2] = {to, value};
     ewc_plan p;
     bool empty;
+    if (!value && fill_dense(to, number, stream_of(c))) return launch_status(c);
     const nbx_status status = ewc_plan_operands(c, 1, 2, tensors, &p, &empty);
     if (status != NBX_OK || empty) return status;
     nbx_dtype from = (nbx_dtype)to->dtype;

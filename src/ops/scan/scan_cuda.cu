@@ -13,29 +13,33 @@ typedef struct scan_call {
     int64_t *index;  // cummax, cummin
     int in, cast, out, op;
     bool through;    // the dtype cast to is narrower than the class of computing
+    bool dense;      // lines are dense and aligned for vectors, on both sides
     int64_t count, length, x_step, y_step, index_step;
     int rank;
     int64_t shape[SCAN_DIMS], x_line[SCAN_DIMS], y_line[SCAN_DIMS], index_line[SCAN_DIMS];
 } scan_call;
 
-template <typename C> struct running {
+template <typename C, bool PLACED> struct running {  // PLACED: cummax, cummin
     C v;
     int64_t at;
 };
+template <typename C> struct running<C, false> {
+    C v;
+};
 template <typename C> static __device__ __forceinline__ bool is_nan(C x) { return x != x; }
-template <> __device__ __forceinline__ bool is_nan<cdouble>(cdouble x) { return x.re != x.re || x.im != x.im; }
 
 // What follows b after a.
-template <typename C> static __device__ __forceinline__ running<C> join(int op, const running<C> &a, const running<C> &b) {
-    running<C> r = b;
+template <typename C, bool PLACED> static __device__ __forceinline__ running<C, PLACED> join(int op, const running<C, PLACED> &a, const running<C, PLACED> &b) {
+    running<C, PLACED> r = b;
     switch (op) {
     case SCAN_SUM: r.v = a.v + b.v; break;
     case SCAN_PROD: r.v = a.v * b.v; break;
     default:
         if constexpr (!ewc_class<C>::complex) {
-            if (op == SCAN_MAX) return is_nan(b.v) || (!is_nan(a.v) && b.v >= a.v) ? b : a;
-            if (op == SCAN_MIN) return is_nan(b.v) || (!is_nan(a.v) && b.v <= a.v) ? b : a;
-            if constexpr (!ewc_class<C>::integral) {
+            if constexpr (PLACED) {
+                if (op == SCAN_MAX) return is_nan(b.v) || (!is_nan(a.v) && b.v >= a.v) ? b : a;
+                return is_nan(b.v) || (!is_nan(a.v) && b.v <= a.v) ? b : a;
+            } else if constexpr (!ewc_class<C>::integral) {
                 const C high = a.v > b.v || is_nan(a.v) ? a.v : b.v, low = a.v > b.v || is_nan(a.v) ? b.v : a.v;
                 r.v = is_nan(high) || is_nan(low) ? (C)NAN : isinf(high) ? high : high + (C)log1p(exp(low - high));
             }
@@ -53,19 +57,22 @@ template <typename C> static __device__ __noinline__ C through(int dtype, C x) {
     return ewc_load<C>(dtype, room);
 }
 
-template <typename C> static __device__ __forceinline__ running<C> element(const scan_call &p, const char *x, int64_t i) {
-    running<C> r;
-    r.v = ewc_load<C>(p.in, x + i * p.x_step);
-    if (p.through) r.v = through<C>(p.cast, r.v);
+template <typename C, bool PLACED> static __device__ __forceinline__ running<C, PLACED> as_read(const scan_call &p, C v, int64_t i) {
+    running<C, PLACED> r;
+    r.v = p.through ? through<C>(p.cast, v) : v;
     if constexpr (ewc_class<C>::complex)
         if (i == 0 && p.op == SCAN_PROD) r.v = C{1, 0} * r.v;  // ATen begins with 1, which makes NaN of infinite parts
-    r.at = i;
+    if constexpr (PLACED) r.at = i;
     return r;
 }
 
-template <typename C> static __device__ __forceinline__ void put(const scan_call &p, char *y, int64_t *index, int64_t i, const running<C> &r) {
+template <typename C, bool PLACED> static __device__ __forceinline__ running<C, PLACED> element(const scan_call &p, const char *x, int64_t i) {
+    return as_read<C, PLACED>(p, ewc_load<C>(p.in, x + i * p.x_step), i);
+}
+
+template <typename C, bool PLACED> static __device__ __forceinline__ void put(const scan_call &p, char *y, int64_t *index, int64_t i, const running<C, PLACED> &r) {
     ewc_store<C>(p.out, y + i * p.y_step, r.v);
-    if (p.index) index[i * p.index_step] = r.at;
+    if constexpr (PLACED) index[i * p.index_step] = r.at;
 }
 
 static __device__ __forceinline__ void line_place(const scan_call &p, int64_t line, const char **x, char **y, int64_t **index) {
@@ -78,47 +85,58 @@ static __device__ __forceinline__ void line_place(const scan_call &p, int64_t li
     }
 }
 
-template <typename C> static __global__ void __launch_bounds__(SCAN_THREADS) scan_lines(const __grid_constant__ scan_call p) {
+template <typename C, bool PLACED> static __global__ void __launch_bounds__(SCAN_THREADS) scan_lines(const __grid_constant__ scan_call p) {
     const int64_t line = (int64_t)blockIdx.x * SCAN_THREADS + threadIdx.x;
     if (line >= p.count) return;
     const char *x;
     char *y;
     int64_t *index;
     line_place(p, line, &x, &y, &index);
-    running<C> r = element<C>(p, x, 0);
+    running<C, PLACED> r = element<C, PLACED>(p, x, 0);
     put(p, y, index, 0, r);
     for (int64_t i = 1; i < p.length; i++) {
-        r = join(p.op, r, element<C>(p, x, i));
+        r = join(p.op, r, element<C, PLACED>(p, x, i));
         put(p, y, index, i, r);
     }
 }
 
-template <typename C> static __global__ void __launch_bounds__(SCAN_THREADS) scan_rows(const __grid_constant__ scan_call p) {
-    __shared__ running<C> warps[SCAN_THREADS / 32];
+template <typename C, bool PLACED> static __global__ void __launch_bounds__(SCAN_THREADS) scan_rows(const __grid_constant__ scan_call p) {
+    typedef running<C, PLACED> state;
+    __shared__ state warps[SCAN_THREADS / 32];
     const int tid = (int)threadIdx.x, lane = tid & 31, warp = tid >> 5;
     const char *x;
     char *y;
     int64_t *index;
     line_place(p, blockIdx.x, &x, &y, &index);
-    running<C> carry;
+    state carry;
     bool carried = false;
     for (int64_t first = 0; first < p.length; first += SCAN_THREADS * EWC_LANES) {
         const int64_t begin = first + tid * EWC_LANES;
         const int mine = begin < p.length ? (int)(p.length - begin < EWC_LANES ? p.length - begin : EWC_LANES) : 0;
-        running<C> r[EWC_LANES], total;
+        state r[EWC_LANES], total;
         bool any = mine > 0;
+        if (p.dense && mine == EWC_LANES) {
+            C v[EWC_LANES];
+            ewc_load_dense<C>(p.in, x + begin * p.x_step, v);
 #pragma unroll
-        for (int k = 0; k < EWC_LANES; k++)
-            if (k < mine) r[k] = k == 0 ? element<C>(p, x, begin) : join(p.op, r[k - 1], element<C>(p, x, begin + k));
+            for (int k = 0; k < EWC_LANES; k++) {
+                const state e = as_read<C, PLACED>(p, v[k], begin + k);
+                r[k] = k == 0 ? e : join(p.op, r[k - 1], e);
+            }
+        } else {
+#pragma unroll
+            for (int k = 0; k < EWC_LANES; k++)
+                if (k < mine) r[k] = k == 0 ? element<C, PLACED>(p, x, begin) : join(p.op, r[k - 1], element<C, PLACED>(p, x, begin + k));
+        }
         total = mine > 0 ? r[0] : carry;
 #pragma unroll
         for (int k = 1; k < EWC_LANES; k++)
             if (k < mine) total = r[k];
         // inclusive over the threads of a warp, then over warps
-        running<C> before = total;
+        state before = total;
         bool has_before = false;
         for (int step = 1; step < 32; step <<= 1) {
-            running<C> o;
+            state o;
 #pragma unroll
             for (int i = 0; i < (int)(sizeof o / 4); i++) ((uint32_t *)&o)[i] = __shfl_up_sync(~0u, ((const uint32_t *)&total)[i], step);
             const bool other = __shfl_up_sync(~0u, any ? 1 : 0, step) != 0;
@@ -129,7 +147,7 @@ template <typename C> static __global__ void __launch_bounds__(SCAN_THREADS) sca
         has_before = __shfl_up_sync(~0u, any ? 1 : 0, 1) != 0 && lane > 0;
         if (lane == 31) warps[warp] = total;
         __syncthreads();
-        running<C> ahead = carry;
+        state ahead = carry;
         bool has_ahead = carried;
         for (int w = 0; w < warp; w++) {
             if (first + (int64_t)w * 32 * EWC_LANES >= p.length) break;
@@ -139,7 +157,17 @@ template <typename C> static __global__ void __launch_bounds__(SCAN_THREADS) sca
         if (has_before) ahead = has_ahead ? join(p.op, ahead, before) : before, has_ahead = true;
 #pragma unroll
         for (int k = 0; k < EWC_LANES; k++)
-            if (k < mine) put(p, y, index, begin + k, has_ahead ? join(p.op, ahead, r[k]) : r[k]);
+            if (k < mine && has_ahead) r[k] = join(p.op, ahead, r[k]);
+        if (!PLACED && p.dense && mine == EWC_LANES) {
+            C v[EWC_LANES];
+#pragma unroll
+            for (int k = 0; k < EWC_LANES; k++) v[k] = r[k].v;
+            ewc_store_dense<C>(p.out, y + begin * p.y_step, v);
+        } else {
+#pragma unroll
+            for (int k = 0; k < EWC_LANES; k++)
+                if (k < mine) put(p, y, index, begin + k, r[k]);
+        }
         for (int w = 0; w < SCAN_THREADS / 32; w++) {
             if (first + (int64_t)w * 32 * EWC_LANES >= p.length) break;
             carry = carried ? join(p.op, carry, warps[w]) : warps[w];
@@ -149,9 +177,15 @@ template <typename C> static __global__ void __launch_bounds__(SCAN_THREADS) sca
     }
 }
 
+template <typename C, bool PLACED> static void launch_state(const scan_call &p, bool rows, cudaStream_t stream) {
+    if (rows) scan_rows<C, PLACED><<<(unsigned)p.count, SCAN_THREADS, 0, stream>>>(p);
+    else scan_lines<C, PLACED><<<(unsigned)((p.count + SCAN_THREADS - 1) / SCAN_THREADS), SCAN_THREADS, 0, stream>>>(p);
+}
+
 template <typename C> static void launch(const scan_call &p, bool rows, cudaStream_t stream) {
-    if (rows) scan_rows<C><<<(unsigned)p.count, SCAN_THREADS, 0, stream>>>(p);
-    else scan_lines<C><<<(unsigned)((p.count + SCAN_THREADS - 1) / SCAN_THREADS), SCAN_THREADS, 0, stream>>>(p);
+    if constexpr (!ewc_class<C>::complex)
+        if (p.index) return launch_state<C, true>(p, rows, stream);
+    launch_state<C, false>(p, rows, stream);
 }
 
 static nbx_status scan_cuda(nbx_op_call *c) {
@@ -173,6 +207,9 @@ static nbx_status scan_cuda(nbx_op_call *c) {
         p.shape[d] = l.shape[d], p.y_line[d] = l.step[0][d], p.x_line[d] = l.step[1][d];
         p.index_line[d] = index ? l.step[2][d] / 8 : 0;
     }
+    const int64_t in = (int64_t)nbx_dtype_size((nbx_dtype)p.in), out = (int64_t)nbx_dtype_size((nbx_dtype)p.out);
+    p.dense = p.x_step == in && p.y_step == out && (uintptr_t)p.x % 16 == 0 && (uintptr_t)p.y % 16 == 0;
+    for (int d = 0; d < l.rank; d++) p.dense = p.dense && p.x_line[d] % 16 == 0 && p.y_line[d] % 16 == 0;
     const bool rows = (p.length > 256 && p.count < 4096) || (l.rank > 0 ? p.x_step <= l.step[1][0] : true);
     cudaStream_t stream = stream_of(c);
     if (job->domain == REDUCE_COMPLEX) launch<cdouble>(p, rows, stream);
