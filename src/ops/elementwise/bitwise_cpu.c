@@ -29,7 +29,7 @@ static void left_shift_ints(const ew_run *r) {
     const int bits = (int)sizeof(T) * 8;                                                                               \
     EW_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                                   \
         const bool inside = G((int64_t)s[i], bits);                                                                    \
-        z[i] = inside ? (T)((uint64_t)x[i] << (inside ? (int)s[i] : 0)) : (T)0;                                        \
+        z[i] = (T)(inside ? (uint64_t)x[i] << (inside ? (int)s[i] : 0) : 0);                                           \
     }
 #define INSIDE(S, BITS) ((S) >= 0 && (S) < (BITS))
     EW_EACH_INT(INSIDE, INSIDE)
@@ -43,7 +43,7 @@ static void right_shift_ints(const ew_run *r) {
     const int bits = (int)sizeof(T) * 8;                                                                               \
     EW_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                                   \
         const bool inside = G((int64_t)s[i], bits);                                                                    \
-        z[i] = inside ? (T)(x[i] >> (inside ? (int)s[i] : 0)) : (T)(x[i] < (T)1 && x[i] != 0 ? -1 : 0);                \
+        z[i] = (T)(inside ? x[i] >> (inside ? (int)s[i] : 0) : x[i] < (T)1 && x[i] != 0 ? (T)-1 : (T)0);               \
     }
     EW_EACH_INT(INSIDE, INSIDE)
 #undef EW_INT_LOOP
