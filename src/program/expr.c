@@ -343,7 +343,7 @@ static int take_comparison(parser *p) {
         {"==", NBX_EXPR_EQ}, {"!=", NBX_EXPR_NE}, {"<=", NBX_EXPR_LE}, {">=", NBX_EXPR_GE}, {"<", NBX_EXPR_LT}, {">", NBX_EXPR_GT},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (take(p, all[i].token)) return all[i].op;
+        if (take(p, all[i].token)) return (int)all[i].op;
     return -1;
 }
 

@@ -28,7 +28,7 @@ static int least(const linalg_job *job) { return job->m < job->n ? job->m : job-
 static void lstsq_call(const nbx_lapack *l, const lstsq_run *r, void *a, void *b, void *s, int *rank, void *work, const int *lwork,
                        void *rwork, int *iwork, int *info) {
     const linalg_job *j = &r->job;
-    const int t = j->type, lda = linalg_ld(j->m), ldb = linalg_ld(longest(j)), *m = &j->m, *n = &j->n, *k = &j->k;
+    const int t = (int)j->type, lda = linalg_ld(j->m), ldb = linalg_ld(longest(j)), *m = &j->m, *n = &j->n, *k = &j->k;
     const bool complex = t >= LAPACK_C;
     switch (j->how[HOW_DRIVER]) {
     case 'n': l->gels[t]("N", m, n, k, a, &lda, b, &ldb, work, lwork, info, 1); break;
