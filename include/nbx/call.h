@@ -1,4 +1,9 @@
 // The boxed call: any operator by ATen's name, with values of any kind.
+//
+//   const nbx_value args[] = {nbx_of_tensor(x), nbx_of_int(-1)};
+//   const nbx_named_value keywords[] = {{"dtype", nbx_of_dtype(NBX_FLOAT64)}};
+//   nbx_value y;
+//   if (nbx_call(ctx, "aten::cumsum", args, 2, keywords, 1, &y, 1, NULL) == NBX_OK) ...y.as.tensor...
 #ifndef NBX_CALL_H
 #define NBX_CALL_H
 
@@ -13,7 +18,7 @@ typedef struct nbx_generator nbx_generator;
 typedef enum nbx_kind {
     NBX_KIND_NONE = 0,
     NBX_KIND_TENSOR,
-    NBX_KIND_INT,  // also SymInt
+    NBX_KIND_INT,  // also SymInt; a Scalar takes INT, FLOAT, BOOL or COMPLEX
     NBX_KIND_FLOAT,
     NBX_KIND_BOOL,
     NBX_KIND_COMPLEX,
@@ -112,6 +117,16 @@ typedef struct nbx_operator nbx_operator;
 // "aten::relu" (or "relu.default"). NULL: not in the table. Known is not yet implemented: see nbx_operator_available.
 NBX_API const nbx_operator *nbx_op_find(const char *name);
 NBX_API bool nbx_operator_available(const nbx_operator *op, nbx_device_type device);
+// How a call of the operator runs on a device of a type. For CUDA it is libnbx_cuda.so that tells, with or without a GPU.
+typedef enum nbx_operator_way {
+    NBX_RUNS_NOWHERE,      // no code, or no libnbx_cuda.so
+    NBX_RUNS_KERNEL,       // a kernel of the device
+    NBX_RUNS_OTHERS,       // calls other operators, each in its own way
+    NBX_RUNS_NOTHING,      // a view: no element is touched
+    NBX_RUNS_ON_HOST,      // arguments are copied to the host, results back; a program with it is not planned for the device
+    NBX_RUNS_IN_PROGRAMS,  // see nbx_operator_in_programs
+} nbx_operator_way;
+NBX_API nbx_operator_way nbx_operator_runs(const nbx_operator *op, nbx_device_type device);
 // true: it takes sub-graphs or computes on symbolic numbers; programs run it on any device, calls do not.
 NBX_API bool nbx_operator_in_programs(const nbx_operator *op);
 // Why the operator cannot have a meaning here ("it launches a Triton kernel ..."); NULL: it can.
@@ -125,7 +140,11 @@ NBX_API const nbx_operator *nbx_operator_at(size_t index);        // in order of
 // Calls an operator. Positional values in schema order, trailing defaults may be left out; keywords by name.
 //   results    receives one value per result of the schema (capacity results; missing room is an error)
 //   count      receives how many (may be NULL)
-// Tensors and lists in results belong to the innermost scope. Numbers are returned as INT, FLOAT, BOOL, COMPLEX.
+// Tensors and lists in results belong to the innermost scope. Numbers are returned as INT, FLOAT, BOOL, COMPLEX. Operators that
+// write an argument (add_, out= forms) return it among the results, as their schema says.
+//   errors: UNKNOWN (no such name), UNSUPPORTED (no code here, or it has no meaning here: nbx_operator_refusal), ARGUMENT (too
+//   many, missing, given twice, or of another kind than the schema's), DEVICE (tensors of several devices), and the operator's
+//   own: SHAPE, DTYPE, INDEX, ARGUMENT, MEMORY
 NBX_API NBX_MUST_CHECK nbx_status nbx_call(nbx_context *ctx, const char *name, const nbx_value *args, int arg_count,
                                            const nbx_named_value *keywords, int keyword_count, nbx_value *results,
                                            int capacity, int *count);
@@ -134,7 +153,7 @@ NBX_API NBX_MUST_CHECK nbx_status nbx_call_operator(nbx_context *ctx, const nbx_
                                                     int arg_count, const nbx_named_value *keywords, int keyword_count,
                                                     nbx_value *results, int capacity, int *count);
 
-// Generators: what torch.Generator().manual_seed(seed) is. The caller owns it.
+// Generators: what torch.Generator().manual_seed(seed) is, for operators that take one. The caller owns it. NULL: out of memory.
 NBX_API nbx_generator *nbx_generator_create(nbx_context *ctx, uint64_t seed);
 NBX_API void nbx_generator_destroy(nbx_generator *generator);
 // The generator's state in the bytes of torch.Generator.get_state(): copies at most `size` of them (bytes may be NULL) and

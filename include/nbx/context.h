@@ -1,4 +1,11 @@
 // Contexts, statuses, dtypes, devices, scopes: what every other call needs first.
+//
+// Environment, read once by the library:
+//   NBX_ISA            baseline, avx2 or avx512: the most that contexts use, whatever the machine has
+//   NBX_DIRECT         1: programs run node by node, without plans (read when a session is made)
+//   NBX_VERIFY_REPLAY  1: every replay of a plan is followed by a run without it, and compared byte for byte; a difference is an
+//                      INTERNAL error (read when a session is made)
+//   NBX_TRACE_FREE     N: a line on stderr for each storage of at least N bytes that is freed
 #ifndef NBX_CONTEXT_H
 #define NBX_CONTEXT_H
 
@@ -46,7 +53,7 @@ typedef enum nbx_status {
     NBX_ERROR_INTERNAL,        // our own mistake: please report it
 } nbx_status;
 
-// Short English text of a status; never NULL.
+// Short English text of a status; never NULL. What a status means to a caller: docs/errors.md.
 NBX_API const char *nbx_status_text(nbx_status status);
 
 // ------------------------------------------------------------------------------------------------------------ dtypes
@@ -97,17 +104,19 @@ typedef struct nbx_context nbx_context;
 typedef struct nbx_options {
     nbx_device device;       // where operators without tensor arguments allocate, and programs run
     int threads;             // CPU threads an operator may use; 0: what the affinity mask and the cgroup quota allow
-    const char *isa;         // "baseline", "avx2", "avx512" to lower the instruction set; NULL: the best this machine has
-    size_t memory_ceiling;   // bytes the context's tensors may hold together; 0: no ceiling
+    const char *isa;         // "baseline", "avx2", "avx512" to lower the instruction set; NULL, an unknown name, or more than
+                             // there is: the best this machine has. nbx_context_isa tells
+    size_t memory_ceiling;   // bytes the context's storages may hold together; past it allocations fail with MEMORY. 0: no ceiling
 } nbx_options;
 
-// Creates a context; options may be NULL. NULL result: out of memory, or a device that is not there.
+// Creates a context; options may be NULL (the CPU, all it may use). NULL result: out of memory, or a device that is not there
+// (ask nbx_device_count first to tell the two apart).
 NBX_API nbx_context *nbx_context_create(const nbx_options *options);
-// Destroys it and every tensor its open scopes own. NULL is fine.
+// Destroys it and releases every tensor that its scopes own. Tensors that were retained live on. NULL is fine.
 NBX_API void nbx_context_destroy(nbx_context *ctx);
 
 // Status of the first failed call since the last nbx_clear_error, and its message ("" when all is well).
-// The message is valid until the next failing call on the context.
+// The first failure stays: later ones neither replace it nor add to it. The message is valid until nbx_clear_error.
 NBX_API nbx_status nbx_last_status(const nbx_context *ctx);
 NBX_API const char *nbx_last_message(const nbx_context *ctx);
 NBX_API void nbx_clear_error(nbx_context *ctx);
@@ -116,14 +125,16 @@ NBX_API nbx_device nbx_context_device(const nbx_context *ctx);
 NBX_API int nbx_context_threads(const nbx_context *ctx);
 NBX_API const char *nbx_context_isa(const nbx_context *ctx);
 
-// Waits for all work queued on the context's device; device-side faults surface here.
+// Waits for all work queued on the context's device; device-side faults (an index out of range: INDEX) surface here. On the CPU
+// there is nothing to wait for: it returns nbx_last_status.
 NBX_API NBX_MUST_CHECK nbx_status nbx_synchronize(nbx_context *ctx);
 
-// Seeds the default generator as torch.manual_seed does.
+// Seeds the context's generator as torch.manual_seed does; rand, randn, dropout and the like draw from it.
 NBX_API void nbx_manual_seed(nbx_context *ctx, uint64_t seed);
 
 // ------------------------------------------------------------------------------------------------------------ scopes
-// Operators give their results to the innermost open scope. Closing it releases them, but for the one that is kept.
+// Operators give their results to the innermost open scope; the outermost is the context's own, which nbx_context_destroy
+// closes. A loop that opens none keeps every result of every turn. Scopes nest and close in reverse order.
 typedef struct nbx_scope {
     size_t mark;
 } nbx_scope;
@@ -131,7 +142,8 @@ typedef struct nbx_scope {
 typedef struct nbx_tensor nbx_tensor;
 
 NBX_API nbx_scope nbx_scope_open(nbx_context *ctx);
-// Releases what the scope owns; `keep` (may be NULL) moves to the scope outside and is returned.
+// Releases what the scope owns, lists of results included; `keep` (may be NULL) moves to the scope outside and is returned.
+// To keep several tensors, nbx_retain them.
 NBX_API nbx_tensor *nbx_scope_close(nbx_context *ctx, nbx_scope scope, nbx_tensor *keep);
 
 #ifdef __cplusplus

@@ -10,6 +10,8 @@ static const char help[] =
     "Lists every operator the library knows, with the devices it runs on; \"programs\" stands for operators on sub-graphs and\n"
     "symbolic numbers, which only programs use, on any device. NAME shows one (aten::add.Tensor, add.Tensor,\n"
     "torch.ops.aten.add.Tensor), or all whose name contains it.\n"
+    "cuda: on the GPU; host: tensors of a GPU are taken, but copied to the host and back. libnbx_cuda.so tells which, with\n"
+    "or without a GPU; where it is not found nothing is said.\n"
     "  --json        as a JSON list\n"
     "  --markdown    as a table for documents, all overloads of an operator in a row\n"
     "  --missing     only those without an implementation and without a reason for that\n";
@@ -19,11 +21,17 @@ typedef enum list_form { FORM_TEXT, FORM_JSON, FORM_MARKDOWN } list_form;
 static bool runs_on(const nbx_operator *op, nbx_device_type device) { return nbx_operator_available(op, device) && !nbx_operator_in_programs(op); }
 static bool runs(const nbx_operator *op) { return nbx_operator_available(op, NBX_CPU) || nbx_operator_available(op, NBX_CUDA); }
 
+// What a word of the tables means is said in docs/operators.md.
+static const char *const ways[] = {[NBX_RUNS_NOWHERE] = NULL, [NBX_RUNS_KERNEL] = "kernel", [NBX_RUNS_OTHERS] = "calls",
+                                   [NBX_RUNS_NOTHING] = "view", [NBX_RUNS_ON_HOST] = "host", [NBX_RUNS_IN_PROGRAMS] = "programs"};
+
 static void print_json(const nbx_operator *op, bool first) {
     printf("%s  {\"name\": ", first ? "" : ",\n");
     print_json_text(nbx_operator_name(op));
-    printf(", \"cpu\": %s, \"cuda\": %s, \"in_programs\": %s, \"refused\": ", runs_on(op, NBX_CPU) ? "true" : "false",
-           runs_on(op, NBX_CUDA) ? "true" : "false", nbx_operator_in_programs(op) ? "true" : "false");
+    const char *cuda = ways[nbx_operator_runs(op, NBX_CUDA)];
+    printf(", \"cpu\": %s, \"cuda\": %s, \"cuda_by\": %s%s%s, \"in_programs\": %s, \"refused\": ", runs_on(op, NBX_CPU) ? "true" : "false",
+           runs_on(op, NBX_CUDA) ? "true" : "false", cuda ? "\"" : "", cuda ? cuda : "null", cuda ? "\"" : "",
+           nbx_operator_in_programs(op) ? "true" : "false");
     if (nbx_operator_refusal(op)) print_json_text(nbx_operator_refusal(op));
     else printf("null");
     printf(", \"schema\": ");
@@ -32,8 +40,9 @@ static void print_json(const nbx_operator *op, bool first) {
 }
 
 static void print_text(const nbx_operator *op) {
-    const bool cpu = runs_on(op, NBX_CPU), cuda = runs_on(op, NBX_CUDA);
-    const char *where = cpu && cuda ? "cpu, cuda" : cpu ? "cpu" : cuda ? "cuda" : nbx_operator_in_programs(op) ? "programs" : nbx_operator_refusal(op) ? "refused" : "-";
+    const nbx_operator_way cuda = nbx_operator_runs(op, NBX_CUDA);
+    const char *where = nbx_operator_in_programs(op) ? "programs" : nbx_operator_refusal(op) ? "refused" : !runs(op) ? "-" :
+                        cuda == NBX_RUNS_ON_HOST ? "cpu, host" : cuda != NBX_RUNS_NOWHERE ? "cpu, cuda" : "cpu";
     printf("%-48s %-10s %s%s%s\n", nbx_operator_name(op), where, nbx_operator_schema(op), nbx_operator_refusal(op) ? ": " : "",
            nbx_operator_refusal(op) ? nbx_operator_refusal(op) : "");
 }
@@ -70,10 +79,17 @@ static void print_overloads(size_t at, size_t end, size_t length) {
     if (out) printf("%sout", first && !in_place ? "" : ", ");
 }
 
-static const char *support(size_t at, size_t end, nbx_device_type device) {
-    size_t count = 0;
-    for (size_t i = at; i < end; i++) count += runs_on(nbx_operator_at(i), device);
-    return count == end - at ? "yes" : count ? "some" : "";
+// How the overloads of rows [at, end) run: "kernel", or "kernel, calls" where they differ.
+static void print_ways(size_t at, size_t end, nbx_device_type device) {
+    unsigned seen = 0;
+    for (size_t i = at; i < end; i++) seen |= 1u << nbx_operator_runs(nbx_operator_at(i), device);
+    const char *between = " ";
+    for (size_t way = 0; way < sizeof ways / sizeof *ways; way++) {
+        if (!ways[way] || !(seen & 1u << way)) continue;
+        printf("%s%s", between, ways[way]);
+        between = ", ";
+    }
+    printf(" |");
 }
 
 static void print_family(size_t at, size_t end, bool cuda) {
@@ -81,13 +97,14 @@ static void print_family(size_t at, size_t end, bool cuda) {
     const size_t length = family_length(nbx_operator_name(op));
     printf("| `%.*s` | ", (int)length, nbx_operator_name(op));
     print_overloads(at, end, length);
-    printf(" | %s |", support(at, end, NBX_CPU));
-    if (cuda) printf(" %s |", support(at, end, NBX_CUDA));
-    printf(" %s |\n", nbx_operator_refusal(op) ? nbx_operator_refusal(op) : nbx_operator_in_programs(op) ? "in programs, on any device" : "");
+    printf(" |");
+    print_ways(at, end, NBX_CPU);
+    if (cuda) print_ways(at, end, NBX_CUDA);
+    printf(" %s |\n", nbx_operator_refusal(op) ? nbx_operator_refusal(op) : "");
 }
 
 static int list_markdown(const char *name) {
-    const bool cuda = nbx_device_count(NBX_CUDA) > 0;  // else nothing can be said about it
+    const bool cuda = nbx_operator_runs(nbx_op_find("aten::add.Tensor"), NBX_CUDA) != NBX_RUNS_NOWHERE;  // libnbx_cuda.so is there
     printf("| operator | overloads | CPU |%s notes |\n| --- | --- | --- |%s --- |\n", cuda ? " CUDA |" : "", cuda ? " --- |" : "");
     for (size_t at = 0, end; at < nbx_operator_count(); at = end) {
         for (end = at + 1; end < nbx_operator_count() && same_family(nbx_operator_name(nbx_operator_at(at)), nbx_operator_name(nbx_operator_at(end))); end++) {}

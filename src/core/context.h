@@ -80,6 +80,8 @@ typedef struct nbx_backend {
 
 // The backend of a device type, opened on first use; NULL for the CPU and when there is none.
 const nbx_backend *nbx_backend_of(int device_type);
+// The same without a device of that type: the library alone, which knows what it has kernels for. NULL: not found.
+const nbx_backend *nbx_backend_library(int device_type);
 
 // Raw copies between any two devices (host pointers: device {NBX_CPU, 0}); waits when the host takes part.
 nbx_status nbx_copy_bytes(nbx_context *ctx, nbx_device to_device, void *to, nbx_device from_device, const void *from,

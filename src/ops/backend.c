@@ -41,10 +41,15 @@ static void open_cuda(void) {
     if (entry) cuda = entry(&host);
 }
 
-const nbx_backend *nbx_backend_of(int device_type) {
+const nbx_backend *nbx_backend_library(int device_type) {
     if (device_type != NBX_CUDA) return NULL;
     pthread_once(&cuda_once, open_cuda);
-    return cuda && cuda->device_count > 0 ? cuda : NULL;
+    return cuda;
+}
+
+const nbx_backend *nbx_backend_of(int device_type) {
+    const nbx_backend *backend = nbx_backend_library(device_type);
+    return backend && backend->device_count > 0 ? backend : NULL;
 }
 
 nbx_status nbx_copy_bytes(nbx_context *ctx, nbx_device to_device, void *to, nbx_device from_device, const void *from,

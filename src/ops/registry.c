@@ -233,7 +233,7 @@ nbx_status nbx_registry_add(nbx_context *ctx, const char *schema_text, const nbx
 nbx_op_fn nbx_operator_kernel(const nbx_operator *op, int device_type, int isa) {
     if (!op->op) return NULL;
     if (device_type == NBX_CPU) return op->op->cpu[isa];
-    const nbx_backend *backend = nbx_backend_of(device_type);
+    const nbx_backend *backend = nbx_backend_library(device_type);
     if (!backend) return NULL;
     nbx_op_fn kernel = __atomic_load_n(&op->cuda, __ATOMIC_ACQUIRE);
     if (!kernel) {
@@ -272,6 +272,15 @@ bool nbx_operator_available(const nbx_operator *op, nbx_device_type device) {
     if (op->op->composite || (op->op->infer && !op->op->cpu[0])) return true;  // composites and views need no kernel
     if (device == NBX_CUDA) return nbx_backend_of(NBX_CUDA) != NULL;  // by its kernel there, or on the host
     return nbx_operator_kernel(op, (int)device, 0) != NULL;
+}
+
+nbx_operator_way nbx_operator_runs(const nbx_operator *op, nbx_device_type device) {
+    if (!op || !op->op) return nbx_operator_in_programs(op) ? NBX_RUNS_IN_PROGRAMS : NBX_RUNS_NOWHERE;
+    const nbx_op *row = op->op;
+    if (device == NBX_CUDA && !nbx_backend_library(NBX_CUDA)) return NBX_RUNS_NOWHERE;
+    if (nbx_operator_kernel(op, (int)device, 0)) return NBX_RUNS_KERNEL;
+    if (device != NBX_CPU && nbx_op_runs_on_host(row)) return NBX_RUNS_ON_HOST;
+    return row->composite ? NBX_RUNS_OTHERS : row->infer && !row->cpu[0] ? NBX_RUNS_NOTHING : NBX_RUNS_NOWHERE;
 }
 
 const char *nbx_operator_name(const nbx_operator *op) { return op->name; }
