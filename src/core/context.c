@@ -18,7 +18,7 @@ const char *nbx_version(void) {
 
 const char *nbx_status_text(nbx_status status) {
     static const char *const texts[] = {
-#define NBX_STATUS(ENUM, text, exit_status) [NBX_##ENUM] = text,
+#define NBX_STATUS(ENUM, text) [NBX_##ENUM] = text,
 #include "core/status.def"
 #undef NBX_STATUS
     };

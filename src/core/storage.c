@@ -145,7 +145,6 @@ static nbx_storage *create(nbx_context *ctx, nbx_device device, size_t bytes, bo
     } else if (device.type == NBX_CPU) {
         s->data = host_alloc(s);
         s->release = release_host;
-        if (!s->data) nbx_fail_memory(ctx, bytes, "tensor");
     } else {
         const nbx_backend *backend = nbx_backend_of(device.type);
         if (backend) backend->alloc(ctx, s);
@@ -154,6 +153,7 @@ static nbx_storage *create(nbx_context *ctx, nbx_device device, size_t bytes, bo
     if (s->data) return s;
     account_give_back(s->account, bytes);
     nbx_free(s);
+    if (device.type == NBX_CPU) nbx_fail_memory(ctx, bytes, "tensor");  // now that they do not count as held
     return NULL;
 }
 
