@@ -12,6 +12,11 @@ set(package ${CMAKE_INSTALL_LIBDIR}/cmake/nbx)
 install(EXPORT nbx_targets NAMESPACE nbx:: DESTINATION ${package})
 configure_package_config_file(cmake/nbx-config.cmake.in nbx-config.cmake INSTALL_DESTINATION ${package})
 write_basic_package_version_file(nbx-config-version.cmake COMPATIBILITY SameMajorVersion)
+# The prefix is told from where nbx.pc lies, so that an installed tree can be moved.
+file(RELATIVE_PATH prefix_from_pc ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+if(NBX_WITH_ZLIB)
+    set(zlib_flag -lz)
+endif()
 configure_file(cmake/nbx.pc.in nbx.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/nbx-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/nbx-config-version.cmake
         DESTINATION ${package})
