@@ -1,5 +1,6 @@
 // Singular values and vectors, by divide and conquer (gesdd): A = U diag(S) Vh, S falling.
 //   full: U [m, m], Vh [n, n]; else U [m, k], Vh [k, n] with k = min(m, n); without vectors both have shape [0]
+#include <math.h>
 #include <string.h>
 
 #include "ops/linalg/linalg.h"
@@ -63,6 +64,26 @@ static nbx_status infer_svd(nbx_op_call *c) {
     return status == NBX_OK ? linalg_ready(c, job) : status;
 }
 
+static bool is_double(const linalg_job *job) { return (size_t)job->width / (job->type < LAPACK_C ? 1 : 2) == sizeof(double); }
+
+// Whether numbers, real or parts of complex ones, are all no NaN and some infinite.
+static bool overflows(const linalg_job *job, const void *numbers, int64_t count) {
+    bool infinite = false;
+    for (int64_t i = 0; i < count; i++) {
+        const double x = is_double(job) ? ((const double *)numbers)[i] : (double)((const float *)numbers)[i];
+        if (x != x) return false;
+        infinite |= isinf(x) != 0;
+    }
+    return infinite;
+}
+
+static void fill_nan(const linalg_job *job, void *numbers, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        if (is_double(job)) ((double *)numbers)[i] = NAN;
+        else ((float *)numbers)[i] = NAN;
+    }
+}
+
 static int svd_one(const linalg_task *t, int64_t index, char *work) {
     const linalg_job *job = t->job;
     const svd_places p = places_of(job);
@@ -76,6 +97,13 @@ static int svd_one(const linalg_task *t, int64_t index, char *work) {
         return 0;
     }
     linalg_load(job, work + p.matrix, arg_tensor(t->call, 0), index, false);
+    const int64_t parts = job->type < LAPACK_C ? 1 : 2;
+    if (overflows(job, work + p.matrix, (int64_t)job->m * job->n * parts)) {  // gesdd would search without end; ATen gives NaN
+        fill_nan(job, linalg_at(job, out_get(t->call, 1), 1, index), job->k);
+        if (vectors) fill_nan(job, u_at, (int64_t)linalg_rows(u) * linalg_cols(u) * parts);
+        if (vectors) fill_nan(job, vh_at, (int64_t)linalg_rows(vh) * linalg_cols(vh) * parts);
+        return 0;
+    }
     svd_call(t->lapack, job, work + p.matrix, linalg_at(job, out_get(t->call, 1), 1, index), u_at, vh_at, work + p.work, &job->lwork,
              work + p.rwork, (int *)(work + p.iwork), &info);
     return info;

@@ -108,6 +108,7 @@ static double gamma_of(nbx_generator *g, double alpha) {
         alpha += 1;
     }
     const double d = alpha - 1.0 / 3.0, c = 1 / sqrt(9 * d);
+    if (!(d > 0)) return NAN;  // no number would ever be taken
     for (;;) {
         double x, y;
         do {
@@ -367,6 +368,8 @@ static nbx_status fill_infer(nbx_op_call *c) {
     }
     if (f->kind == DRAW_BINOMIAL) {
         const nbx_tensor *p = arg_tensor(c, f->b);
+        if (!nbx_dtype_is_float(dtype) || p->dtype != dtype)
+            return nbx_call_fail(c, NBX_ERROR_DTYPE, "count and prob must have one floating dtype, not %s and %s", nbx_dtype_name(dtype), nbx_dtype_name((nbx_dtype)p->dtype));
         int rank = self->rank;
         int64_t shape[NBX_MAX_RANK];
         memcpy(shape, self->shape, sizeof(int64_t) * (size_t)rank);
@@ -411,7 +414,10 @@ static nbx_status fill(nbx_op_call *c) {
     d.g = nbx_generator_of(c, f->generator);
     if (d.g == NULL) return c->ctx->status;
     if (out->numel == 0) return NBX_OK;
-    if (nbx_dtype_is_complex(d.dtype)) return fill_pairs(&d, out);
+    if (nbx_dtype_is_complex(d.dtype)) {
+        if (d.kind != DRAW_UNIFORM && d.kind != DRAW_NORMAL) return nbx_call_fail(c, NBX_ERROR_DTYPE, "is not defined for %s", nbx_dtype_name(d.dtype));
+        return fill_pairs(&d, out);
+    }
     if (d.kind == DRAW_NORMAL && out->numel >= 16 && out->contiguous) {
         normal_blocks(&d, nbx_data(out), out->numel);
         return NBX_OK;
