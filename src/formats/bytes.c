@@ -78,6 +78,10 @@ nbx_bytes *nbx_bytes_borrow(nbx_context *ctx, const void *data, size_t count) {
     return bytes;
 }
 
+void nbx_bytes_rest(nbx_bytes *bytes) {
+    if (bytes->mapped && bytes->data) (void)madvise(bytes->data, bytes->count, MADV_DONTNEED);
+}
+
 nbx_bytes *nbx_bytes_retain(nbx_bytes *bytes) {
     __atomic_add_fetch(&bytes->refs, 1, __ATOMIC_RELAXED);
     return bytes;

@@ -21,6 +21,9 @@ nbx_bytes *nbx_bytes_map(nbx_context *ctx, const char *path);
 nbx_bytes *nbx_bytes_create(nbx_context *ctx, size_t count, const char *what);
 // Memory that somebody else frees, after the last reference is gone.
 nbx_bytes *nbx_bytes_borrow(nbx_context *ctx, const void *data, size_t count);
+// Gives the pages of a mapped file that were read so far back to the page cache; the next read maps them again. What was written
+// to the memory would be lost: to be called before anybody may write.
+void nbx_bytes_rest(nbx_bytes *bytes);
 nbx_bytes *nbx_bytes_retain(nbx_bytes *bytes);
 void nbx_bytes_release(nbx_bytes *bytes);  // NULL is fine
 

@@ -214,7 +214,10 @@ static nbx_status load(nbx_context *ctx, const char *label, nbx_bytes *bytes, co
     const char *slash = strrchr(label, '/');
     p->label = nbx_arena_text(ctx, &p->arena, slash ? slash + 1 : label, strlen(slash ? slash + 1 : label));
     p->archive = p->label ? nbx_archive_open(ctx, p->label, bytes) : NULL;
-    if (p->archive && load_model(ctx, p, options)) return *program = p, NBX_OK;
+    if (p->archive && load_model(ctx, p, options)) {
+        nbx_bytes_rest(bytes);  // a page touched for an entry's header brings its neighbours, up to 2 MB of weights
+        return *program = p, NBX_OK;
+    }
     nbx_program_destroy(p);
     return nbx_last_status(ctx);
 }
