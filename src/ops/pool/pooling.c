@@ -91,6 +91,8 @@ void nbx_pooling_of(const nbx_op_call *c, nbx_pooling *p) {
         read_list(c, 3, f->dims, p->padding);
         p->ceil_mode = arg_bool(c, f->kind == POOL_MAX ? 5 : 4);
     }
+    for (int d = 0; is_adaptive(f) && d < POOL_DIMS; d++)
+        if (p->out[d]) p->kernel[d] = (p->in[d] + p->out[d] - 1) / p->out[d], p->stride[d] = p->in[d] % p->out[d] ? 0 : p->in[d] / p->out[d];
     if (f->kind == POOL_MAX) read_list(c, 4, f->dims, p->step);
     if (f->kind == POOL_AVG) {
         p->count_padding = arg_bool(c, 5);
@@ -116,6 +118,17 @@ pool_window nbx_pooling_window(const nbx_pooling *p, int d, int64_t o) {
     return (pool_window){start, end < p->in[d] ? end : p->in[d], padded};
 }
 
+bool nbx_pooling_is_even(const nbx_pooling *p) {
+    return p->stride[2] >= 1 && p->stride[2] <= 8 && p->kernel[2] * p->step[2] <= 1024 && p->kernel[0] * p->kernel[1] <= INT16_MAX;
+}
+
+int64_t nbx_pooling_row_floats(const nbx_pooling *p) {
+    int64_t floats = p->padding[2] + p->in[2];
+    const int64_t reach = (p->out[2] + 15) * p->stride[2] + (p->kernel[2] + 1) * p->step[2];
+    if (nbx_pooling_is_even(p) && floats < reach) floats = reach;
+    return (floats + 31) / 16 * 16;
+}
+
 // -------------------------------------------------------------------------------------------------------------- infer
 // Results keep channels last, except those of three dims that ATen computes contiguous.
 static nbx_status describe(nbx_op_call *c, const pool_form *f, int64_t *shape) {
@@ -130,8 +143,9 @@ static nbx_status describe(nbx_op_call *c, const pool_form *f, int64_t *shape) {
     if (f->indices && !out_new(c, 1, NBX_INT64, x->rank, shape, strides)) return c->ctx->status;
     c->restride_out = f->restride && x->rank == f->dims + 2;
     // Per thread: a row of sums or maxima, and a row of their indices.
-    const int64_t width = x->shape[x->rank - 1] + 32;
-    c->scratch_bytes = (size_t)((width * 8 + 63) / 64 * 64) * 2 * (size_t)c->ctx->threads;
+    nbx_pooling p;
+    nbx_pooling_of(c, &p);
+    c->scratch_bytes = (size_t)nbx_pooling_row_floats(&p) * sizeof(float) * 2 * (size_t)c->ctx->threads;
     return NBX_OK;
 }
 

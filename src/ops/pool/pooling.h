@@ -26,7 +26,7 @@ typedef struct nbx_pooling {
     pool_kind kind;
     int64_t batch, channels;
     int64_t in[POOL_DIMS], out[POOL_DIMS];  // depth, height, width; absent dims are 1
-    int64_t kernel[POOL_DIMS], stride[POOL_DIMS], padding[POOL_DIMS], step[POOL_DIMS];
+    int64_t kernel[POOL_DIMS], stride[POOL_DIMS], padding[POOL_DIMS], step[POOL_DIMS];  // adaptive, uneven: stride 0
     bool ceil_mode, count_padding;
     int64_t divisor;  // 0: the window's size
     int64_t in_stride[5], out_stride[5], index_stride[5];  // batch, channel, depth, height, width
@@ -37,6 +37,10 @@ typedef struct nbx_pooling {
 
 void nbx_pooling_of(const nbx_op_call *c, nbx_pooling *p);
 pool_window nbx_pooling_window(const nbx_pooling *p, int d, int64_t o);
+// Do the windows along the width lie close and evenly? Then a row and its padding take this many floats, with room for
+// vectors of positions beyond the last.
+bool nbx_pooling_is_even(const nbx_pooling *p);
+int64_t nbx_pooling_row_floats(const nbx_pooling *p);
 
 NBX_CPU_DECLARE(pooling_cpu);
 // A list argument of `dims` numbers, or of one that stands for all; empty: `absent`. None is below `least`.

@@ -1,6 +1,6 @@
 // Pooling kernels. Three walks:
-//   rows       float dtypes: the rows of a window are combined into one row in cache, vectors along the width; then each
-//              position combines its few columns of that row
+//   rows       float dtypes: the rows of a window are combined into one row in cache, vectors along the width; then the
+//              columns of that row, vectors of positions where windows lie evenly
 //   channels   float dtypes, channels last: vectors along the channels
 //   elements   everything else, one position at a time
 // The maximum's index is that of the first largest element in row-major order, or of the last NaN; as ATen's.
@@ -56,92 +56,206 @@ INLINE void store_float(char *p, int64_t i, nbx_dtype d, float x) {
     else ((float *)p)[i] = x;
 }
 
-// row[x] = sum, or larger, of itself and element x of an input row.
-INLINE void take_row(const nbx_pooling *p, const char *from, float *row, int32_t *index, int32_t flat, bool max, bool indices, nbx_dtype d) {
-    const int64_t width = p->in[2], stride = p->in_stride[4];
-    int64_t x = 0;
-    for (; stride == 1 && x + 16 <= width; x += 16) {
-        const vf32 have = v_load(row + x), next = load_vector(from, x, d);
-        if (!max) {
-            v_store(row + x, v_add(have, next));
-            continue;
-        }
-        const vm32 wins = vm_or(v_gt(next, have), v_isnan(next));
-        v_store(row + x, v_select(wins, next, have));
-        if (indices) vi_store(index + x, vi_select(wins, vi_set1(flat), vi_load(index + x)));
-    }
-    for (; x < width; x++) {
-        const float next = load_float(from, x * stride, d);
-        if (!max) {
-            row[x] += next;
-        } else if (next > row[x] || isnan(next)) {
-            row[x] = next;
-            if (indices) index[x] = flat;
-        }
+INLINE vf32 load_some(const char *p, int64_t stride, int n, nbx_dtype d) {
+    if (stride == 1 && n == 16) return load_vector(p, 0, d);
+    float lanes[16] = {0};
+    for (int i = 0; i < n; i++) lanes[i] = load_float(p, i * stride, d);
+    return v_load(lanes);
+}
+
+INLINE void store_some(char *p, int64_t at, int64_t stride, vf32 y, int n, nbx_dtype d) {
+    if (stride == 1 && d == NBX_FLOAT32) {
+        v_store_n((float *)p + at, y, n);
+    } else if (stride == 1 && d == NBX_FLOAT16) {
+        v_store_f16_n((uint16_t *)p + at, y, n);
+    } else if (stride == 1) {
+        v_store_bf16_n((uint16_t *)p + at, y, n);
+    } else {
+        float lanes[16];
+        v_store(lanes, y);
+        for (int i = 0; i < n; i++) store_float(p, at + i * stride, d, lanes[i]);
     }
 }
 
-INLINE void take_window_rows(const nbx_pooling *p, const pool_place *at, float *row, int32_t *index, bool max, bool indices, nbx_dtype d) {
-    const int64_t bytes = (int64_t)nbx_dtype_size(d);
-    for (int64_t x = 0; x < p->in[2]; x++) row[x] = max ? -INFINITY : 0;
-    if (indices)  // all -inf: the first element of the window
-        for (int64_t x = 0; x < p->in[2]; x++) index[x] = (int32_t)((at->z.start * p->in[1] + at->y.start) * p->in[2]);
-    for (int64_t z = at->z.start; z < at->z.end; z += p->step[0])
-        for (int64_t y = at->y.start; y < at->y.end; y += p->step[1]) {
-            const char *from = p->input + (in_plane(p, at->n, at->c) + z * p->in_stride[2] + y * p->in_stride[3]) * bytes;
-            take_row(p, from, row, index, (int32_t)((z * p->in[1] + y) * p->in[2]), max, indices, d);
-        }
+// A row per thread, its padding around it: values that never win or add nothing, indices (as bits) above all others.
+typedef struct pool_row {
+    float *value, *index;
+} pool_row;
+
+static pool_row padded_row(const pool_job *job, int thread) {
+    const int64_t floats = (int64_t)(job->row_bytes / sizeof(float)), left = job->p->padding[2];
+    float *value = (float *)(job->scratch + (size_t)thread * 2 * job->row_bytes), *index = value + floats;
+    const vf32 absent = v_set1(is_max(job->p) ? -INFINITY : 0), beyond = v_from_bits(vi_set1(INT32_MAX));
+    for (int64_t i = 0; i < floats; i += 16) v_store(value + i, absent), v_store(index + i, beyond);
+    return (pool_row){value + left, index + left};
 }
 
-// Does a later column's value replace the best so far? Equal values: the one that comes first row by row; NaN: the last.
-static bool replaces(float value, int64_t flat, float best, int64_t best_flat) {
+// The rows of a window: their sums, or the largest elements and where they are.
+INLINE void combine_rows(const nbx_pooling *p, const pool_place *at, pool_row row, bool max, bool indices, nbx_dtype d) {
+    const int64_t bytes = (int64_t)nbx_dtype_size(d), width = p->in[2], step = p->in_stride[4];
+    const int64_t z_step = p->step[0] * p->in_stride[2] * bytes, y_step = p->step[1] * p->in_stride[3] * bytes;
+    const char *first = p->input + (in_plane(p, at->n, at->c) + at->z.start * p->in_stride[2] + at->y.start * p->in_stride[3]) * bytes;
+    const vf32 absent = v_set1(max ? -INFINITY : 0);
+    for (int64_t x = 0; x < width; x += 16) {
+        const int n = width - x < 16 ? (int)(width - x) : 16;
+        const char *plane = first + x * step * bytes;
+        vf32 best = absent;
+        vi32 flat = vi_set1((int32_t)((at->z.start * p->in[1] + at->y.start) * width));  // all -inf: the first element
+        for (int64_t z = at->z.start; z < at->z.end; z += p->step[0], plane += z_step) {
+            const char *from = plane;
+            for (int64_t y = at->y.start; y < at->y.end; y += p->step[1], from += y_step) {
+                const vf32 next = load_some(from, step, n, d);
+                if (indices) flat = vi_select(vm_or(v_gt(next, best), v_isnan(next)), vi_set1((int32_t)((z * p->in[1] + y) * width)), flat);
+                best = max ? v_max(next, best) : v_add(best, next);
+            }
+        }
+        v_store(row.value + x, n < 16 ? v_select(vm_first(n), best, absent) : best);
+        if (!indices) continue;
+        flat = vi_add(flat, vi_add(vi_set1((int32_t)x), vi_iota()));
+        v_store(row.index + x, v_from_bits(n < 16 ? vi_select(vm_first(n), flat, vi_set1(INT32_MAX)) : flat));
+    }
+}
+
+// Two neighbouring columns of the windows of sixteen positions.
+INLINE void two_columns(const float *row, int64_t stride, int64_t step, vf32 *a, vf32 *b) {
+    if (stride == 1) {
+        *a = v_load(row), *b = v_load(row + step);
+    } else if (stride == 2 && step == 1) {
+        v_load_pairs(row, a, b);
+    } else {
+        const vi32 lanes = vi_mul(vi_iota(), vi_set1((int32_t)stride));
+        *a = v_gather(row, lanes), *b = v_gather(row + step, lanes);
+    }
+}
+
+// Does a value replace the best so far? Equal values: the one that comes first row by row; NaN: the last.
+INLINE void take_better(vf32 value, vi32 flat, vf32 *best, vi32 *best_flat) {
+    const vm32 after = vi_gt(flat, *best_flat), before = vi_gt(*best_flat, flat);
+    const vm32 nan = vm_and(v_isnan(value), vm_or(vm_not(v_isnan(*best)), after));
+    const vm32 wins = vm_or(nan, vm_or(v_gt(value, *best), vm_and(v_eq(value, *best), before)));
+    *best = v_select(wins, value, *best);
+    *best_flat = vi_select(wins, flat, *best_flat);
+}
+
+static void store_indices(int64_t *to, int64_t stride, vi32 flat, int n) {
+    int32_t lanes[16];
+    vi_store(lanes, vi_select(vi_eq(flat, vi_set1(INT32_MAX)), vi_set1(0), flat));  // an empty window
+    if (stride == 1 && n == 16)
+        for (int i = 0; i < 16; i++) to[i] = lanes[i];
+    else
+        for (int i = 0; i < n; i++) to[i * stride] = lanes[i];
+}
+
+// Windows that lie evenly: sixteen positions at a time.
+INLINE void even_columns(const nbx_pooling *p, const pool_place *at, pool_row row, int64_t out, int64_t to, bool max, bool indices, int64_t stride,
+                         nbx_dtype d) {
+    const int64_t kernel = p->kernel[2], step = p->step[2];
+    for (int64_t x = 0; x < p->out[2]; x += 16) {
+        const int n = p->out[2] - x < 16 ? (int)(p->out[2] - x) : 16;
+        const float *value = row.value + x * stride - p->padding[2], *index = row.index + x * stride - p->padding[2];
+        vf32 best = v_set1(max ? -INFINITY : 0), a, b, a_bits, b_bits;
+        vi32 flat = vi_set1(INT32_MAX);
+        for (int64_t k = 0; k < kernel; k += 2) {
+            two_columns(value + k * step, stride, step, &a, &b);
+            if (indices) {
+                two_columns(index + k * step, stride, step, &a_bits, &b_bits);
+                take_better(a, v_bits(a_bits), &best, &flat);
+                if (k + 1 < kernel) take_better(b, v_bits(b_bits), &best, &flat);
+            } else {
+                best = max ? v_max(a, best) : v_add(best, a);
+                if (k + 1 < kernel) best = max ? v_max(b, best) : v_add(best, b);
+            }
+        }
+        if (!max) {
+            float divisor[16];
+            pool_place here = *at;
+            for (int i = 0; i < n; i++) {
+                here.x = nbx_pooling_window(p, 2, x + i);
+                divisor[i] = (float)divisor_of(p, &here);
+            }
+            for (int i = n; i < 16; i++) divisor[i] = 1;
+            const vf32 by = v_load(divisor);
+            best = v_select(v_eq(by, v_zero()), v_zero(), v_div(best, by));
+        }
+        store_some(p->output, out + x * p->out_stride[4], p->out_stride[4], best, n, d);
+        if (indices) store_indices(p->indices + to + x * p->index_stride[4], p->index_stride[4], flat, n);
+    }
+}
+
+INLINE float sum_row(const float *row, int64_t count) {
+    float sum = 0;
+    int64_t i = 0;
+    if (count >= 32) {
+        vf32 sums = v_zero();
+        for (; i + 16 <= count; i += 16) sums = v_add(sums, v_load(row + i));
+        sum = v_reduce_add(sums);
+    }
+    for (; i < count; i++) sum += row[i];
+    return sum;
+}
+
+INLINE bool replaces(float value, int32_t flat, float best, int32_t best_flat) {
     if (isnan(value)) return !isnan(best) || flat > best_flat;
     return value > best || (value == best && flat < best_flat);
 }
 
-INLINE void one_row(const nbx_pooling *p, pool_place *at, int64_t oz, int64_t oy, float *row, int32_t *index, bool max, nbx_dtype d) {
-    const bool indices = max && p->indices;
-    if (indices) take_window_rows(p, at, row, index, max, true, d);
-    else take_window_rows(p, at, row, index, max, false, d);
-    const int64_t out = at->n * p->out_stride[0] + at->c * p->out_stride[1] + oz * p->out_stride[2] + oy * p->out_stride[3];
-    const int64_t to = at->n * p->index_stride[0] + at->c * p->index_stride[1] + oz * p->index_stride[2] + oy * p->index_stride[3];
+// Windows of any lengths and distances.
+INLINE void uneven_columns(const nbx_pooling *p, pool_place *at, pool_row row, int64_t out, int64_t to, bool max, bool indices, nbx_dtype d) {
+    const int32_t *index = (const int32_t *)(const void *)row.index;
     for (int64_t x = 0; x < p->out[2]; x++) {
         at->x = nbx_pooling_window(p, 2, x);
+        float best = max ? -INFINITY : 0;
+        int32_t flat = INT32_MAX;
         if (!max) {
-            float sum = 0;
-            for (int64_t i = at->x.start; i < at->x.end; i++) sum += row[i];
             const int64_t divisor = divisor_of(p, at);
-            store_float(p->output, out + x * p->out_stride[4], d, divisor ? sum / (float)divisor : 0);
-            continue;
-        }
-        float best = -INFINITY;
-        if (!indices) {
-            for (int64_t i = at->x.start; i < at->x.end; i += p->step[2]) best = row[i] > best || isnan(row[i]) ? row[i] : best;
+            best = divisor ? sum_row(row.value + at->x.start, at->x.end - at->x.start) / (float)divisor : 0;
         } else {
-            int64_t flat = at->x.start < at->x.end ? index[at->x.start] + at->x.start : 0;
-            best = at->x.start < at->x.end ? row[at->x.start] : best;
-            for (int64_t i = at->x.start + p->step[2]; i < at->x.end; i += p->step[2])
-                if (replaces(row[i], index[i] + i, best, flat)) best = row[i], flat = index[i] + i;
-            p->indices[to + x * p->index_stride[4]] = flat;
+            for (int64_t i = at->x.start; i < at->x.end; i += p->step[2]) {
+                if (!indices) best = row.value[i] > best || isnan(row.value[i]) ? row.value[i] : best;
+                else if (replaces(row.value[i], index[i], best, flat)) best = row.value[i], flat = index[i];
+            }
+            if (indices) p->indices[to + x * p->index_stride[4]] = flat == INT32_MAX ? 0 : flat;
         }
         store_float(p->output, out + x * p->out_stride[4], d, best);
     }
 }
 
+INLINE void one_row(const nbx_pooling *p, pool_place *at, int64_t oz, int64_t oy, pool_row row, bool max, bool indices, nbx_dtype d) {
+    const int64_t out = at->n * p->out_stride[0] + at->c * p->out_stride[1] + oz * p->out_stride[2] + oy * p->out_stride[3];
+    const int64_t to = at->n * p->index_stride[0] + at->c * p->index_stride[1] + oz * p->index_stride[2] + oy * p->index_stride[3];
+    combine_rows(p, at, row, max, indices, d);
+    if (!nbx_pooling_is_even(p)) uneven_columns(p, at, row, out, to, max, indices, d);
+    else if (p->stride[2] == 1) even_columns(p, at, row, out, to, max, indices, 1, d);
+    else if (p->stride[2] == 2) even_columns(p, at, row, out, to, max, indices, 2, d);
+    else even_columns(p, at, row, out, to, max, indices, p->stride[2], d);
+}
+
+INLINE void each_row(const pool_job *job, int64_t begin, int64_t end, pool_row row, nbx_dtype d) {
+    const nbx_pooling *p = job->p;
+    int64_t oy = begin % p->out[1], oz = begin / p->out[1] % p->out[0], plane = begin / p->out[1] / p->out[0];
+    pool_place at = {plane / p->channels, plane % p->channels, nbx_pooling_window(p, 0, oz), {0, 0, 0}, {0, 0, 0}};
+    for (int64_t task = begin; task < end; task++) {
+        at.y = nbx_pooling_window(p, 1, oy);
+        if (!is_max(p)) one_row(p, &at, oz, oy, row, false, false, d);
+        else if (p->indices) one_row(p, &at, oz, oy, row, true, true, d);
+        else one_row(p, &at, oz, oy, row, true, false, d);
+        if (++oy < p->out[1]) continue;
+        oy = 0;
+        if (++oz == p->out[0]) {
+            oz = 0;
+            if (++at.c == p->channels) at.c = 0, at.n++;
+        }
+        at.z = nbx_pooling_window(p, 0, oz);
+    }
+}
+
 static void row_tasks(void *arg, int64_t begin, int64_t end, int thread) {
     const pool_job *job = arg;
-    const nbx_pooling *p = job->p;
-    float *row = (float *)(job->scratch + (size_t)thread * 2 * job->row_bytes);
-    int32_t *index = (int32_t *)((char *)row + job->row_bytes);
-    for (int64_t task = begin; task < end; task++) {
-        const int64_t oy = task % p->out[1], oz = task / p->out[1] % p->out[0], plane = task / p->out[1] / p->out[0];
-        pool_place at = {plane / p->channels, plane % p->channels, nbx_pooling_window(p, 0, oz), nbx_pooling_window(p, 1, oy), {0, 0, 0}};
-        const bool max = is_max(p);
-        switch (p->dtype) {
-        case NBX_FLOAT16: max ? one_row(p, &at, oz, oy, row, index, true, NBX_FLOAT16) : one_row(p, &at, oz, oy, row, index, false, NBX_FLOAT16); break;
-        case NBX_BFLOAT16: max ? one_row(p, &at, oz, oy, row, index, true, NBX_BFLOAT16) : one_row(p, &at, oz, oy, row, index, false, NBX_BFLOAT16); break;
-        default: max ? one_row(p, &at, oz, oy, row, index, true, NBX_FLOAT32) : one_row(p, &at, oz, oy, row, index, false, NBX_FLOAT32);
-        }
+    const pool_row row = padded_row(job, thread);
+    switch (job->p->dtype) {
+    case NBX_FLOAT16: each_row(job, begin, end, row, NBX_FLOAT16); break;
+    case NBX_BFLOAT16: each_row(job, begin, end, row, NBX_BFLOAT16); break;
+    default: each_row(job, begin, end, row, NBX_FLOAT32);
     }
 }
 
@@ -274,7 +388,7 @@ nbx_status NBX_KERNEL(pooling_cpu)(nbx_op_call *call) {
     }
     pool_job job = {&p, call->scratch, call->scratch_bytes / (2 * (size_t)call->ctx->threads)};
     const bool floats = p.dtype == NBX_FLOAT32 || p.dtype == NBX_FLOAT16 || p.dtype == NBX_BFLOAT16;
-    const int64_t window = is_max(&p) || p.kind == POOL_AVG ? p.kernel[0] * p.kernel[1] : 1 + p.in[0] / p.out[0] * (p.in[1] / p.out[1]);
+    const int64_t window = p.kernel[0] * p.kernel[1];
     if (floats && !is_wide(&p) && p.in[0] * p.in[1] * p.in[2] < INT32_MAX) {
         const int64_t tasks = p.batch * p.channels * p.out[0] * p.out[1];
         nbx_parallel_for(call->pool, tasks, 1 + 8192 / (window * (p.in[2] + 16)), row_tasks, &job);
