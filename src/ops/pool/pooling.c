@@ -119,7 +119,7 @@ pool_window nbx_pooling_window(const nbx_pooling *p, int d, int64_t o) {
 }
 
 bool nbx_pooling_is_even(const nbx_pooling *p) {
-    return p->stride[2] >= 1 && p->stride[2] <= 8 && p->kernel[2] * p->step[2] <= 1024 && p->kernel[0] * p->kernel[1] <= INT16_MAX;
+    return p->stride[2] >= 1 && p->stride[2] <= (p->out[2] < 8 ? 2 : 8) && p->kernel[2] * p->step[2] <= 1024 && p->kernel[0] * p->kernel[1] <= 16384;
 }
 
 int64_t nbx_pooling_row_floats(const nbx_pooling *p) {

@@ -58,6 +58,7 @@ INLINE void store_float(char *p, int64_t i, nbx_dtype d, float x) {
 
 INLINE vf32 load_some(const char *p, int64_t stride, int n, nbx_dtype d) {
     if (stride == 1 && n == 16) return load_vector(p, 0, d);
+    if (stride == 1 && d == NBX_FLOAT32) return v_load_n((const float *)p, n);
     float lanes[16] = {0};
     for (int i = 0; i < n; i++) lanes[i] = load_float(p, i * stride, d);
     return v_load(lanes);
@@ -79,15 +80,24 @@ INLINE void store_some(char *p, int64_t at, int64_t stride, vf32 y, int n, nbx_d
 
 // A row per thread, its padding around it: values that never win or add nothing, indices (as bits) above all others.
 typedef struct pool_row {
-    float *value, *index;
+    float *value;
+    float *index;  // averages: by position, the factor of its divisor that is the width of its window
 } pool_row;
+
+static void column_lengths(const nbx_pooling *p, float *length) {
+    for (int64_t x = 0; x < p->out[2]; x++) {
+        const pool_window w = nbx_pooling_window(p, 2, x);
+        length[x] = w.end <= w.start ? 0 : p->divisor ? 1 : (float)(p->count_padding ? w.padded : w.end - w.start);
+    }
+}
 
 static pool_row padded_row(const pool_job *job, int thread) {
     const int64_t floats = (int64_t)(job->row_bytes / sizeof(float)), left = job->p->padding[2];
     float *value = (float *)(job->scratch + (size_t)thread * 2 * job->row_bytes), *index = value + floats;
     const vf32 absent = v_set1(is_max(job->p) ? -INFINITY : 0), beyond = v_from_bits(vi_set1(INT32_MAX));
     for (int64_t i = 0; i < floats; i += 16) v_store(value + i, absent), v_store(index + i, beyond);
-    return (pool_row){value + left, index + left};
+    if (!is_max(job->p) && nbx_pooling_is_even(job->p)) column_lengths(job->p, index);
+    return (pool_row){value + left, is_max(job->p) ? index + left : index};
 }
 
 // The rows of a window: their sums, or the largest elements and where they are.
@@ -150,6 +160,9 @@ static void store_indices(int64_t *to, int64_t stride, vi32 flat, int n) {
 INLINE void even_columns(const nbx_pooling *p, const pool_place *at, pool_row row, int64_t out, int64_t to, bool max, bool indices, int64_t stride,
                          nbx_dtype d) {
     const int64_t kernel = p->kernel[2], step = p->step[2];
+    pool_place one_column = *at;
+    one_column.x = (pool_window){0, 1, 1};
+    const float rows = (float)divisor_of(p, &one_column);
     for (int64_t x = 0; x < p->out[2]; x += 16) {
         const int n = p->out[2] - x < 16 ? (int)(p->out[2] - x) : 16;
         const float *value = row.value + x * stride - p->padding[2], *index = row.index + x * stride - p->padding[2];
@@ -167,14 +180,7 @@ INLINE void even_columns(const nbx_pooling *p, const pool_place *at, pool_row ro
             }
         }
         if (!max) {
-            float divisor[16];
-            pool_place here = *at;
-            for (int i = 0; i < n; i++) {
-                here.x = nbx_pooling_window(p, 2, x + i);
-                divisor[i] = (float)divisor_of(p, &here);
-            }
-            for (int i = n; i < 16; i++) divisor[i] = 1;
-            const vf32 by = v_load(divisor);
+            const vf32 by = v_mul(v_load(row.index + x), v_set1(rows));
             best = v_select(v_eq(by, v_zero()), v_zero(), v_div(best, by));
         }
         store_some(p->output, out + x * p->out_stride[4], p->out_stride[4], best, n, d);
