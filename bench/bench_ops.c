@@ -70,8 +70,14 @@ static void read_words(worker *w) {
 
 #define FMA_ROUNDS 200000
 typedef float lanes __attribute__((vector_size(32), aligned(32)));
+#ifdef __clang__
+#pragma STDC FP_CONTRACT ON
+#define CONTRACTED
+#else
+#define CONTRACTED , optimize("fp-contract=fast")
+#endif
 #if defined(__x86_64__)
-__attribute__((target("avx2,fma"), optimize("fp-contract=fast")))
+__attribute__((target("avx2,fma") CONTRACTED))
 #endif
 static void multiply_add(worker *w) {
     lanes x[12], k;
