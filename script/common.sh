@@ -6,7 +6,8 @@ export LC_ALL=C
 
 JOBS=${JOBS:-$(nproc)}
 
-say() { printf '\n== %s\n' "$*" >&2; }
+# With the seconds since the start.
+say() { printf '\n== %s (%d s)\n' "$*" "$SECONDS" >&2; }
 
 as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"
@@ -113,4 +114,82 @@ run_counted() {
     count_last_line "$name" $status "$log"
     printf '%s: %s\n' "$name" "$(tail -n 1 "$log")" >&2
     rm -f "$log"
+}
+
+shopt -s nullglob
+GOLDEN=(tests/golden/*.safetensors)
+LOGS=$(mktemp -d)
+trap 'rm -rf "$LOGS"' EXIT
+
+finish() {
+    echo "$PASSED passed, $FAILED failed, $SKIPPED skipped"
+    [ "$FAILED" = 0 ]
+    exit
+}
+
+# A step that everything else needs.
+must() {
+    local name=$1
+    shift
+    say "$name"
+    "$@" && return
+    echo "FAIL $name" >&2
+    count 0 1 0
+    finish
+}
+
+# unit_tests FOLDER [PATTERN]: every unit test in a process of its own, as many at a time as there are processors.
+unit_tests() {
+    local folder=$1 pattern=${2:-.} name log status
+    rm -f "$LOGS"/*
+    # shellcheck disable=SC2016
+    "$folder/nbx-tests" | grep -E "$pattern" | FOLDER=$folder LOGS=$LOGS xargs -P "$JOBS" -I{} \
+        bash -c 'timeout 300 "$FOLDER/nbx-tests" {} >"$LOGS/{}.log" 2>&1; echo $? >"$LOGS/{}.status"'
+    for log in "$LOGS"/*.log; do
+        name=$(basename "$log" .log)
+        status=$(cat "${log%.log}.status" 2>/dev/null || echo 99)
+        count_cmocka "$name" "$status" "$log"
+    done
+}
+
+# cmocka says "[  PASSED  ] 3 test(s)." for each group; a test program without cmocka counts as one.
+count_cmocka() {
+    local name=$1 status=$2 log=$3 passed failed skipped
+    sum() { grep -E "^\[  $1 *\] [0-9]+ test\(s\)" "$log" | awk '{for (i = 1; i < NF; i++) if ($(i + 1) ~ /^test/) n += $i} END {print n + 0}'; }
+    passed=$(sum PASSED) failed=$(sum FAILED) skipped=$(sum SKIPPED)
+    if [ $((passed + failed + skipped)) = 0 ]; then
+        count_last_line "$name" "$status" "$log"
+        return
+    fi
+    [ "$status" != 0 ] && [ "$failed" = 0 ] && failed=1
+    count "$passed" "$failed" "$skipped"
+    [ "$failed" = 0 ] && return
+    echo "FAIL $name (exit status $status)" >&2
+    grep -vE '^\[ +(RUN|OK) +\]' "$log" | tail -n 30 >&2
+}
+
+has_isa() {
+    case $1 in
+        avx2) grep -qw avx2 /proc/cpuinfo ;;
+        avx512) grep -qw avx512vl /proc/cpuinfo ;;
+        *) true ;;
+    esac
+}
+
+# same_bits FOLDER ISA...: golden cases give the same bits from three threads of every ISA as from one thread of the first.
+same_bits() {
+    local folder=$1 first=$2 reference=$LOGS/reference other=$LOGS/other isa
+    shift
+    has_isa "$first" || { count 0 0 1; return; }
+    "$folder/nbx-conform" "${GOLDEN[@]}" --isa "$first" --threads 1 --hashes "$reference" >/dev/null 2>&1
+    for isa in "$@"; do
+        has_isa "$isa" || { count 0 0 1; continue; }
+        "$folder/nbx-conform" "${GOLDEN[@]}" --isa "$isa" --threads 3 --hashes "$other" >/dev/null 2>&1
+        if [ -s "$reference" ] && cmp -s "$reference" "$other"; then count 1 0 0
+        else
+            count 0 1 0
+            echo "FAIL same bits: $isa with 3 threads differs from $first with 1 thread in" >&2
+            diff "$reference" "$other" | grep '^>' | head -n 20 >&2
+        fi
+    done
 }
