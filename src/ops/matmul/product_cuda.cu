@@ -214,19 +214,20 @@ template <typename T, bool K_MAJOR> struct dense_loader {
     const T *data;
     int64_t step;  // elements between neighbours of the other dim
     int mn, k;     // limits
-    bool whole;    // the block's tiles lie inside, at offsets of 31 bits
-    __device__ __forceinline__ dense_loader(const T *from, int64_t between, int limit, int inner, int tile_end, int tile_k) : data(from), step(between), mn(limit), k(inner) {
-        whole = tile_end <= limit && inner % tile_k == 0 && between * (K_MAJOR ? limit : inner) < 0x7fffffff;
-    }
     __device__ __forceinline__ void chunk(int, uint32_t to, int at_mn, int at_k) const {
-        if (whole) {
-            copy_async_whole(to, data + (K_MAJOR ? at_mn * (int)step + at_k : at_k * (int)step + at_mn));
-            return;
-        }
         const int left = K_MAJOR ? k - at_k : mn - at_mn;
         const bool inside = left > 0 && (K_MAJOR ? at_mn < mn : at_k < k);
         const T *from = inside ? data + (K_MAJOR ? (int64_t)at_mn * step + at_k : (int64_t)at_k * step + at_mn) : data;
         copy_async(to, from, inside ? (left < 8 ? left : 8) * 2 : 0);
+    }
+};
+
+// The same of a matrix that tiles divide, at offsets of 31 bits: nothing to check.
+template <typename T, bool K_MAJOR> struct whole_loader {
+    const T *data;
+    int step;
+    __device__ __forceinline__ void chunk(int, uint32_t to, int at_mn, int at_k) const {
+        copy_async_whole(to, data + (K_MAJOR ? at_mn * step + at_k : at_k * step + at_mn));
     }
 };
 
@@ -272,37 +273,45 @@ template <typename T, typename Out> struct product_store {
     }
 };
 
-template <typename T, typename Out, typename Tile, bool A_K, bool B_K, bool STRIDED>
+enum { DENSE, STRIDED, WHOLE };
+
+template <typename T, typename Out, typename Tile, bool A_K, bool B_K, int KIND>
 static __global__ void __launch_bounds__(Tile::THREADS) tensor_tiles(const __grid_constant__ problem p, int tiles_m, int tiles_n, int64_t batches) {
+    const int64_t batch = (int64_t)blockIdx.z * gridDim.y + blockIdx.y;
+    if (batch >= batches) return;
     int tm, tn;
     tile_of_block((int)blockIdx.x, tiles_m, tiles_n, &tm, &tn);
-    for (int64_t batch = blockIdx.y; batch < batches; batch += gridDim.y) {
-        int64_t at[4];
-        batch_offsets(p, batch, at);
-        const T *a = (const T *)p.a.data + at[0], *b = (const T *)p.b.data + at[1];
-        const product_store<T, Out> store = {p, (Out *)p.c.data + at[3], (const Out *)p.self.data + at[2]};
-        if (STRIDED) {
-            const strided_loader<T> la = {a, p.a.row, p.a.col, p.m, p.k}, lb = {b, p.b.col, p.b.row, p.n, p.k};
-            mma_block<T, Tile, true, true>(la, lb, tm * Tile::BM, tn * Tile::BN, p.k, store);
-        } else {
-            const dense_loader<T, A_K> la(a, A_K ? p.a.row : p.a.col, p.m, p.k, (tm + 1) * Tile::BM, Tile::BK);
-            const dense_loader<T, B_K> lb(b, B_K ? p.b.col : p.b.row, p.n, p.k, (tn + 1) * Tile::BN, Tile::BK);
-            mma_block<T, Tile, A_K, B_K>(la, lb, tm * Tile::BM, tn * Tile::BN, p.k, store);
-        }
-        __syncthreads();
+    int64_t at[4];
+    batch_offsets(p, batch, at);
+    const T *a = (const T *)p.a.data + at[0], *b = (const T *)p.b.data + at[1];
+    const product_store<T, Out> store = {p, (Out *)p.c.data + at[3], (const Out *)p.self.data + at[2]};
+    if constexpr (KIND == STRIDED) {
+        const strided_loader<T> la = {a, p.a.row, p.a.col, p.m, p.k}, lb = {b, p.b.col, p.b.row, p.n, p.k};
+        mma_block<T, Tile, true, true>(la, lb, tm * Tile::BM, tn * Tile::BN, p.k, store);
+    } else if constexpr (KIND == WHOLE) {
+        const whole_loader<T, A_K> la = {a, (int)(A_K ? p.a.row : p.a.col)};
+        const whole_loader<T, B_K> lb = {b, (int)(B_K ? p.b.col : p.b.row)};
+        mma_block<T, Tile, A_K, B_K>(la, lb, tm * Tile::BM, tn * Tile::BN, p.k, store);
+    } else {
+        const dense_loader<T, A_K> la = {a, A_K ? p.a.row : p.a.col, p.m, p.k};
+        const dense_loader<T, B_K> lb = {b, B_K ? p.b.col : p.b.row, p.n, p.k};
+        mma_block<T, Tile, A_K, B_K>(la, lb, tm * Tile::BM, tn * Tile::BN, p.k, store);
     }
 }
 
-// 4 warps of 64 x 64, two blocks a multiprocessor: ahead of 128 x 256 by 8 warps (380 to 308 TFLOP/s at 4096^3 on an H200),
-// whose barriers nothing hides, and of BK 64.
-typedef mma_tile<128, 128, 32, 4, 2, 2> large_tile;
+// 128 x 128, two blocks a multiprocessor: ahead of 128 x 256, whose barriers nothing hides, and of BK 64. By 4 warps of 64 x 64
+// where no bounds are checked (412 TFLOP/s at 4096^3 on an H200); the registers of bounds then ask for 8 warps (340).
+typedef mma_tile<128, 128, 32, 4, 2, 2> whole_tile;
+typedef mma_tile<128, 128, 32, 4, 2, 4> large_tile;
 typedef mma_tile<64, 64, 64, 3, 2, 2> small_tile;
 
-template <typename T, typename Out, typename Tile, bool A_K, bool B_K, bool STRIDED> static void launch_tensor(const problem &q, cudaStream_t stream) {
+template <typename T, typename Out, typename Tile, bool A_K, bool B_K, int KIND> static void launch_tensor(const problem &q, cudaStream_t stream) {
     const int64_t tiles_m = tiles(q.m, Tile::BM), tiles_n = tiles(q.n, Tile::BN), batches = batches_of(q);
-    const auto kernel = tensor_tiles<T, Out, Tile, A_K, B_K, STRIDED>;
+    const auto kernel = tensor_tiles<T, Out, Tile, A_K, B_K, KIND>;
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::SHARED_BYTES);
-    kernel<<<grid_of(tiles_m * tiles_n, batches), Tile::THREADS, Tile::SHARED_BYTES, stream>>>(q, (int)tiles_m, (int)tiles_n, batches);
+    const int64_t rows = batches < 65535 ? batches : 65535;
+    const dim3 grid((unsigned)(tiles_m * tiles_n), (unsigned)rows, (unsigned)((batches + rows - 1) / rows));
+    kernel<<<grid, Tile::THREADS, Tile::SHARED_BYTES, stream>>>(q, (int)tiles_m, (int)tiles_n, batches);
 }
 
 // Is the operand dense along one dim, with 16-byte aligned lines? 1: along k, 0: along m or n, -1: neither.
@@ -314,19 +323,25 @@ static int major(const side &s, int64_t step_mn, int64_t step_k, int size_mn, in
     return step_mn == 1 && (step_k % 8 == 0 || size_k == 1) ? 0 : -1;
 }
 
-template <typename T, typename Out, typename Tile> static void launch_major(const problem &q, int a, int b, cudaStream_t stream) {
-    if (a == 1 && b == 1) launch_tensor<T, Out, Tile, true, true, false>(q, stream);
-    else if (a == 1) launch_tensor<T, Out, Tile, true, false, false>(q, stream);
-    else if (b == 1) launch_tensor<T, Out, Tile, false, true, false>(q, stream);
-    else launch_tensor<T, Out, Tile, false, false, false>(q, stream);
+template <typename T, typename Out, typename Tile, int KIND> static void launch_major(const problem &q, int a, int b, cudaStream_t stream) {
+    if (a == 1 && b == 1) launch_tensor<T, Out, Tile, true, true, KIND>(q, stream);
+    else if (a == 1) launch_tensor<T, Out, Tile, true, false, KIND>(q, stream);
+    else if (b == 1) launch_tensor<T, Out, Tile, false, true, KIND>(q, stream);
+    else launch_tensor<T, Out, Tile, false, false, KIND>(q, stream);
+}
+
+static bool tiles_divide(const problem &q, int a, int b) {
+    const int64_t a_span = a == 1 ? q.a.row * q.m : q.a.col * q.k, b_span = b == 1 ? q.b.col * q.n : q.b.row * q.k;
+    return q.m % whole_tile::BM == 0 && q.n % whole_tile::BN == 0 && q.k % whole_tile::BK == 0 && a_span < 0x7fffffff && b_span < 0x7fffffff;
 }
 
 template <typename T, typename Out> static void multiply_halves(const problem &q, const nbx_cuda_facts *facts, cudaStream_t stream) {
     const int a = major(q.a, q.a.row, q.a.col, q.m, q.k, q.batch_rank), b = major(q.b, q.b.col, q.b.row, q.n, q.k, q.batch_rank);
     const int64_t batches = batches_of(q);
-    if (a < 0 || b < 0) launch_tensor<T, Out, large_tile, true, true, true>(q, stream);
-    else if (tiles(q.m, 128) * tiles(q.n, 128) * batches >= facts->sm_count) launch_major<T, Out, large_tile>(q, a, b, stream);
-    else launch_major<T, Out, small_tile>(q, a, b, stream);
+    if (a < 0 || b < 0) launch_tensor<T, Out, large_tile, true, true, STRIDED>(q, stream);
+    else if (tiles(q.m, 128) * tiles(q.n, 128) * batches < facts->sm_count) launch_major<T, Out, small_tile, DENSE>(q, a, b, stream);
+    else if (sizeof(Out) == 2 && tiles_divide(q, a, b)) launch_major<T, T, whole_tile, WHOLE>(q, a, b, stream);
+    else launch_major<T, Out, large_tile, DENSE>(q, a, b, stream);
 }
 
 // --------------------------------------------------------------------------------------------------------- few vectors
