@@ -65,8 +65,13 @@ INLINE vf32 load_some(const char *p, int64_t stride, int n, nbx_dtype d) {
 }
 
 INLINE void store_some(char *p, int64_t at, int64_t stride, vf32 y, int n, nbx_dtype d) {
-    if (stride == 1 && d == NBX_FLOAT32) {
+    if (stride == 1 && d == NBX_FLOAT32 && n == 16) {
+        v_store((float *)p + at, y);
+    } else if (stride == 1 && d == NBX_FLOAT32) {
         v_store_n((float *)p + at, y, n);
+    } else if (stride == 1 && n == 16) {
+        if (d == NBX_FLOAT16) v_store_f16((uint16_t *)p + at, y);
+        else v_store_bf16((uint16_t *)p + at, y);
     } else if (stride == 1 && d == NBX_FLOAT16) {
         v_store_f16_n((uint16_t *)p + at, y, n);
     } else if (stride == 1) {
