@@ -7,7 +7,7 @@
     X(abs) X(neg) X(sign) X(sgn) X(square) X(reciprocal) X(sqrt) X(rsqrt) X(exp) X(exp2) X(expm1) X(log) X(log2)       \
     X(log10) X(log1p) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(asinh) X(acosh) X(atanh)  \
     X(sigmoid) X(floor) X(ceil) X(round) X(trunc) X(frac) X(round_decimals) X(erf) X(erfc) X(angle) X(deg2rad)         \
-    X(rad2deg) X(conj) X(nan_to_num) X(logit) X(sinc)
+    X(rad2deg) X(conj) X(frexp) X(nan_to_num) X(logit) X(sinc)
 #define DECLARE(NAME) NBX_CPU_DECLARE(ew_##NAME);
 KERNELS(DECLARE)
 
@@ -112,6 +112,7 @@ const nbx_op nbx_ops_unary[] = {
     EW_OP_EXACT("fix", ew_trunc, ROUNDING),
     EW_OP_EXACT("frac", ew_frac, EW_UNARY, .accepts = EW_FLOATS),
     EW_OP_EXACT("round.decimals", ew_round_decimals, EW_UNARY, .accepts = EW_FLOATS, .setup = take_decimals),
+    EW_OP_EXACT("frexp.Tensor", ew_frexp, EW_UNARY, .outputs = 2, .out = {EW_SAME, EW_INT32}, .accepts = EW_FLOATS),
     EW_OP("_conj_physical", ew_conj, EW_UNARY, .accepts = EW_NUMBERS | EW_BOOLS | EW_COMPLEXES),
     EW_OP("conj_physical", ew_conj, EW_UNARY, .accepts = EW_NUMBERS | EW_BOOLS | EW_COMPLEXES),
     EW_OP_EXACT("nan_to_num", ew_nan_to_num, EW_UNARY, .accepts = ~EW_FLOAT8S, .setup = take_replacements),

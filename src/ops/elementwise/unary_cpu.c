@@ -27,6 +27,17 @@ static inline vf32 f_sign(vf32 x) {  // sign(NaN) and sign(-0) are 0
     return v_select(vm_or(v_lt(x, v_zero()), v_lt(v_zero(), x)), one, v_zero());
 }
 static inline double d_sign(double x) { return (double)((x > 0) - (x < 0)); }
+static void frexp_f64(const ew_run *r) {
+    const double *x = r->in[0];
+    double *fraction = r->out[0];
+    int *exponent = r->out[1];
+    for (int64_t i = 0; i < r->count; i++) {
+        const double v = x[i];
+        exponent[i] = 0;
+        fraction[i] = frexp(v, &exponent[i]);
+    }
+}
+EW_KERNEL(ew_frexp, .f64 = frexp_f64)
 static inline double d_neg(double x) { return -x; }
 static inline vf32 f_square(vf32 x) { return v_mul(x, x); }
 static inline double d_square(double x) { return x * x; }

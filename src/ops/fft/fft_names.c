@@ -145,6 +145,36 @@ static nbx_status transform_planes(nbx_op_call *c) {
     return NBX_FORWARD(c, "aten::_fft_c2r", T(x), list, I(norm), I(n));
 }
 
+// hfftn: real results of a half, a forward transform; ihfftn: the half of a real input, a backward one. The last dim is the halved one.
+static nbx_status transform_hermitian(nbx_op_call *c) {
+    nbx_context *ctx = c->ctx;
+    const bool forward = *(const bool *)c->op->data;
+    int64_t dims[NBX_MAX_RANK], sizes[NBX_MAX_RANK], norm = 0, n = 0;
+    int count = 0, given;
+    const int64_t *s = arg_ints(c, 1, &given);
+    if (!forward && nbx_dtype_is_complex((nbx_dtype)arg_tensor(c, 0)->dtype)) return nbx_call_fail(c, NBX_ERROR_DTYPE, "needs real numbers");
+    nbx_status status = dims_and_sizes(c, dims, sizes, &count);
+    if (!status) status = norm_of(c, 3, forward, &norm);
+    if (!status && forward) status = need_real_target(c);
+    if (status) return status;
+    if (!count) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "at least one dim must be transformed");
+    const nbx_tensor *x = promoted(c, forward);
+    if (x && forward) {
+        n = arg_is_none(c, 1) || s[given - 1] == -1 ? 2 * (x->shape[dims[count - 1]] - 1) : s[given - 1];
+        if (need_points(c, n) != NBX_OK) return ctx->status;
+        sizes[count - 1] = n / 2 + 1;
+    }
+    for (int i = 0; i < count; i++) x = resized(ctx, x, (int)dims[i], sizes[i]);
+    if (!x) return ctx->status;
+    const nbx_value last = nbx_of_ints(dims + count - 1, 1), others = nbx_of_ints(dims, count - 1);
+    if (forward) {
+        if (count > 1) x = NBX_DO(ctx, "aten::_fft_c2c", T(x), others, I(norm), B(true));
+        return NBX_FORWARD(c, "aten::_fft_c2r", T(do_unary(ctx, "aten::_conj_physical", x)), last, I(norm), I(n));
+    }
+    x = do_unary(ctx, "aten::_conj_physical", NBX_DO(ctx, "aten::_fft_r2c", T(x), last, I(norm), B(true)));
+    return out_tensor(c, 0, count > 1 ? NBX_DO(ctx, "aten::_fft_c2c", T(x), others, I(norm), B(false)) : x);
+}
+
 // ----------------------------------------------------------------------------------------------------- order of frequencies
 static const bool shift = false, unshift = true;
 
@@ -189,12 +219,14 @@ static const bool all_of_them = false, half_of_them = true;
 
 #define LINE(NAME, FLAGS) {.name = "aten::fft_" #NAME, .composite = transform_line, .data = &NAME, .flags = FLAGS}
 #define PLANES(NAME, FORM) {.name = "aten::fft_" #NAME, .composite = transform_planes, .data = &FORM, .flags = NBX_OP_PACKED_OUT}
+#define HERMITIAN(NAME, FORWARD) {.name = "aten::fft_" #NAME, .composite = transform_hermitian, .data = &(const bool){FORWARD}, .flags = NBX_OP_PACKED_OUT}
 
 const nbx_op nbx_ops_fft_names[] = {
     LINE(fft, NBX_OP_PACKED_OUT), LINE(rfft, NBX_OP_PACKED_OUT), LINE(irfft, NBX_OP_PACKED_OUT), LINE(hfft, NBX_OP_PACKED_OUT),
     LINE(ifft, 0), LINE(ihfft, 0),  // conjugated into out=, which then takes the strides of the transform
     PLANES(fft2, fftn), PLANES(ifft2, ifftn), PLANES(rfft2, rfftn), PLANES(irfft2, irfftn),
     PLANES(fftn, fftn), PLANES(ifftn, ifftn), PLANES(rfftn, rfftn), PLANES(irfftn, irfftn),
+    HERMITIAN(hfft2, true), HERMITIAN(hfftn, true), HERMITIAN(ihfft2, false), HERMITIAN(ihfftn, false),
     {.name = "aten::fft_fftshift", .composite = shifted, .data = &shift},
     {.name = "aten::fft_ifftshift", .composite = shifted, .data = &unshift},
     {.name = "aten::fft_fftfreq", .composite = frequencies, .data = &all_of_them},

@@ -154,11 +154,74 @@ static nbx_status householder_cpu(nbx_op_call *c) {
     return linalg_run(c, c->state, householder_one, NULL, &failed, &info);
 }
 
+// --------------------------------------------------------------------------------------------------------------- ormqr
+// ormqr(A, tau, C, left, transpose): Q C or C Q, with Q = H1 H2 ... Hk or its adjoint.
+static nbx_status infer_ormqr(nbx_op_call *c) {
+    const nbx_tensor *a = arg_tensor(c, 0), *tau = arg_tensor(c, 1), *other = arg_tensor(c, 2);
+    const nbx_lapack *lapack = nbx_lapack_of(c);
+    const bool left = arg_bool(c, 3), transpose = arg_bool(c, 4);
+    nbx_status status = lapack ? linalg_need_matrix(c, 0) : nbx_last_status(c->ctx);
+    if (status == NBX_OK) status = linalg_need_matrix(c, 2);
+    if (status == NBX_OK) status = linalg_need_same_dtype(c, 0, 1);
+    if (status == NBX_OK) status = linalg_need_same_dtype(c, 0, 2);
+    if (status != NBX_OK) return status;
+    const int64_t side = left ? linalg_rows(other) : linalg_cols(other);
+    if (tau->rank != a->rank - 1 || other->rank != a->rank || !nbx_shape_equal(a->rank - 2, a->shape, tau->rank - 1, tau->shape) ||
+        !nbx_shape_equal(a->rank - 2, a->shape, other->rank - 2, other->shape))
+        return nbx_call_fail(c, NBX_ERROR_SHAPE, "input, tau and other must have one batch");
+    if (tau->shape[tau->rank - 1] > linalg_cols(a)) return nbx_call_fail(c, NBX_ERROR_SHAPE, "more factors than columns");
+    if (tau->shape[tau->rank - 1] > side || linalg_rows(a) != side)
+        return nbx_call_fail(c, NBX_ERROR_SHAPE, "the reflectors have %lld rows, other %lld", (long long)linalg_rows(a), (long long)side);
+    linalg_job *job = linalg_job_new(c, other);
+    if (!job) return nbx_last_status(c->ctx);
+    job->k = (int)tau->shape[tau->rank - 1];
+    job->how[0] = left ? 'L' : 'R', job->how[1] = transpose ? job->type < LAPACK_C ? 'T' : 'C' : 'N';
+    job->flops = 4.0 * job->m * job->n * job->k;
+    const int all = -1, lda = linalg_ld((int)side), ldc = linalg_ld(job->m);
+    char work[16] = {0};
+    int info = 0;
+    lapack->ormqr[job->type](&job->how[0], &job->how[1], &job->m, &job->n, &job->k, work, &lda, work, work, &ldc, work, &all, &info, 1, 1);
+    job->lwork = linalg_queried(job->type, work);
+    linalg_work(job, side * linalg_cols(a), (size_t)job->width);
+    linalg_work(job, job->k, (size_t)job->width);
+    linalg_work(job, job->lwork, (size_t)job->width);
+    status = linalg_out(c, 0, (nbx_dtype)a->dtype, job, job->m, job->n);
+    return status == NBX_OK ? linalg_ready(c, job) : status;
+}
+
+static int ormqr_one(const linalg_task *t, int64_t index, char *work) {
+    const linalg_job *job = t->job;
+    const nbx_tensor *from = arg_tensor(t->call, 0), *tau = arg_tensor(t->call, 1);
+    linalg_job places = {0};
+    int info = 0;
+    if (job->m == 0 || job->n == 0) return 0;
+    const int lda = linalg_ld((int)linalg_rows(from));
+    char *a = work + linalg_work(&places, linalg_rows(from) * linalg_cols(from), (size_t)job->width);
+    char *factors = work + linalg_work(&places, job->k, (size_t)job->width), *x = linalg_at(job, out_get(t->call, 0), 2, index);
+    linalg_load(job, x, arg_tensor(t->call, 2), index, false);
+    if (job->k == 0) return 0;
+    linalg_load(job, a, from, index, false);
+    for (int64_t i = 0; i < job->k; i++)
+        memcpy(factors + i * job->width, linalg_at(job, tau, 1, index) + i * tau->stride[tau->rank - 1] * job->width, (size_t)job->width);
+    t->lapack->ormqr[job->type](&job->how[0], &job->how[1], &job->m, &job->n, &job->k, a, &lda, factors, x, &job->m, work + places.work_bytes, &job->lwork, &info, 1, 1);
+    return info;
+}
+
+static nbx_status ormqr_cpu(nbx_op_call *c) {
+    int64_t failed;
+    int info;
+    return linalg_run(c, c->state, ormqr_one, NULL, &failed, &info);
+}
+
+static nbx_status plain_qr(nbx_op_call *c) { return NBX_FORWARD(c, "aten::linalg_qr", c->args[0], ((nbx_value){.kind = NBX_KIND_STRING, .as.string = arg_bool(c, 1) ? "reduced" : "complete"})); }
+
 #define QR(NAME, F, FLAGS) {.name = NAME, .infer = infer_##F, .cost = linalg_cost, .cpu = NBX_CPU_KERNEL_ONE(F##_cpu), .flags = FLAGS}
 
 const nbx_op nbx_ops_qr[] = {
     QR("aten::linalg_qr", qr, LINALG_FLAGS),
     QR("aten::geqrf", geqrf, NBX_OP_ON_HOST),
     QR("aten::linalg_householder_product", householder, NBX_OP_ON_HOST),
+    QR("aten::ormqr", ormqr, LINALG_FLAGS),
+    {.name = "aten::qr", .composite = plain_qr, .flags = NBX_OP_EXACT_DTYPE},
     NBX_OPS_END,
 };

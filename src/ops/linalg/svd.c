@@ -126,9 +126,32 @@ static nbx_status svdvals(nbx_op_call *c) {
     return status == NBX_OK ? out_tensor(c, 0, r[1].as.tensor) : status;
 }
 
+// svd(A, some, compute_uv) -> U, S, V of A = U diag(S) V^H; without vectors U and V are zeros.
+static nbx_status plain_svd(nbx_op_call *c) {
+    nbx_context *ctx = c->ctx;
+    const nbx_tensor *a = arg_tensor(c, 0);
+    const bool vectors = arg_bool(c, 2);
+    nbx_value r[NBX_MAX_RESULTS];
+    nbx_status status = nbx_do_many(ctx, "aten::_linalg_svd", 3, (nbx_value[]){T(a), B(!arg_bool(c, 1)), B(vectors)}, r, NBX_MAX_RESULTS);
+    if (status != NBX_OK) return status;
+    const nbx_tensor *u = r[0].as.tensor, *v = vectors ? do_unary(ctx, "aten::mH", r[2].as.tensor) : NULL;
+    if (!vectors) {
+        int64_t shape[NBX_MAX_RANK];
+        memcpy(shape, a->shape, sizeof *shape * (size_t)a->rank);
+        shape[a->rank - 1] = linalg_rows(a);
+        u = do_full(ctx, c->device, (nbx_dtype)a->dtype, a->rank, shape, I(0));
+        shape[a->rank - 1] = shape[a->rank - 2] = linalg_cols(a);
+        v = do_full(ctx, c->device, (nbx_dtype)a->dtype, a->rank, shape, I(0));
+    }
+    status = out_tensor(c, 0, u);
+    if (status == NBX_OK) status = out_tensor(c, 1, r[1].as.tensor);
+    return status == NBX_OK ? out_tensor(c, 2, v) : status;
+}
+
 const nbx_op nbx_ops_svd[] = {
     {.name = "aten::_linalg_svd", .infer = infer_svd, .cost = linalg_cost, .cpu = NBX_CPU_KERNEL_ONE(svd_cpu), .flags = LINALG_FLAGS},
     {.name = "aten::linalg_svd", .composite = svd, .flags = NBX_OP_EXACT_DTYPE},
+    {.name = "aten::svd", .composite = plain_svd, .flags = NBX_OP_EXACT_DTYPE},
     {.name = "aten::linalg_svdvals", .composite = svdvals, .flags = NBX_OP_EXACT_DTYPE},
     NBX_OPS_END,
 };

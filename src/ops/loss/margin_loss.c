@@ -5,6 +5,7 @@
 //   source: aten::multi_margin_loss, multilabel_margin_loss, ctc_loss.IntList; float32 and float64
 #include "ops/compose.h"
 #include "ops/loss/loss.h"
+#include "ops/shape/geometry.h"
 #include "ops/reduce/reduce.h"
 
 static nbx_status check_scores(nbx_op_call *c, const nbx_tensor *x) {
@@ -80,9 +81,24 @@ static nbx_status infer_ctc(nbx_op_call *c) {
     return out_new(c, 0, d, per_item ? 1 : 0, &batch, NULL) ? NBX_OK : nbx_last_status(c->ctx);
 }
 
+static nbx_status ctc_of_tensors(nbx_op_call *c) {
+    nbx_value args[7];
+    for (int i = 0; i < 7; i++) args[i] = c->args[i];
+    for (int i = 2; i < 4; i++) {
+        int64_t count;
+        const nbx_tensor *lengths = arg_tensor(c, i);
+        if (!nbx_dtype_is_integral((nbx_dtype)lengths->dtype, false)) return nbx_call_fail(c, NBX_ERROR_DTYPE, "lengths must be integers");
+        const int64_t *read = nbx_read_ints(c, lengths, &count);
+        if (!read) return nbx_last_status(c->ctx);
+        args[i] = nbx_of_ints(read, (int)count);
+    }
+    return nbx_forward(c, "aten::ctc_loss.IntList", 7, args);
+}
+
 const nbx_op nbx_ops_margin_loss[] = {
     {.name = "aten::multi_margin_loss", .infer = infer_multi_margin, .cpu = NBX_CPU_KERNEL_ONE(multi_margin_loss_cpu)},
     {.name = "aten::multilabel_margin_loss", .infer = infer_multilabel_margin, .cpu = NBX_CPU_KERNEL_ONE(multilabel_margin_loss_cpu)},
+    {.name = "aten::ctc_loss.Tensor", .composite = ctc_of_tensors, .flags = NBX_OP_READS_BACK},
     {.name = "aten::ctc_loss.IntList", .infer = infer_ctc, .cpu = NBX_CPU_KERNEL_ONE(ctc_loss_cpu)},
     NBX_OPS_END,
 };

@@ -176,6 +176,47 @@ static nbx_status compose_linalg_norm_named(nbx_op_call *c) {
     return matrix_norm_named(c, arg_string(c, 1), 2, arg_bool(c, 3), c->args[4]);
 }
 
+static nbx_status compose_nuclear(nbx_op_call *c) { return matrix_norm_named(c, "nuc", 1, arg_bool(c, 2), NIL); }
+static nbx_status compose_nuclear_of_matrix(nbx_op_call *c) {
+    return out_tensor(c, 0, NBX_DO(c->ctx, "aten::nuclear_norm.dim", c->args[0], nbx_of_ints((int64_t[]){-2, -1}, 2), c->args[1]));
+}
+
+// norm_except_dim(v, pow, dim): over all dims but one, which stays in place (dim -1: over all).
+static nbx_status compose_norm_except(nbx_op_call *c) {
+    const nbx_tensor *x = arg_tensor(c, 0);
+    int64_t dims[NBX_MAX_RANK];
+    int dim, count = 0;
+    if (arg_int(c, 2) == -1) return NBX_FORWARD(c, "aten::norm.Scalar", T(x), c->args[1]);
+    const nbx_status status = nbx_call_dim(c, arg_int(c, 2), x->rank, &dim);
+    if (status != NBX_OK) return status;
+    for (int d = 0; d < x->rank; d++)
+        if (d != dim) dims[count++] = d;
+    return NBX_FORWARD(c, "aten::norm.ScalarOpt_dim", T(x), c->args[1], nbx_of_ints(dims, count), B(true));
+}
+
+// renorm(x, p, dim, maxnorm): slices along dim whose norm is larger are scaled to it. Norms of halves are float32's.
+static nbx_status compose_renorm(nbx_op_call *c) {
+    nbx_context *ctx = c->ctx;
+    const nbx_tensor *x = arg_tensor(c, 0);
+    const double p = nbx_scalar_to_double(&c->args[1]), most = nbx_scalar_to_double(&c->args[3]);
+    const nbx_dtype dtype = (nbx_dtype)x->dtype, real = nbx_dtype_to_real(dtype), wide = real == NBX_FLOAT64 ? NBX_FLOAT64 : NBX_FLOAT32;
+    int64_t dims[NBX_MAX_RANK];
+    int dim, count = 0;
+    nbx_status status = nbx_call_need_float(c, x, true);
+    if (status != NBX_OK) return status;
+    if (c->args[1].kind == NBX_KIND_COMPLEX || !(p > 0)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "p must be positive");
+    if (c->args[3].kind == NBX_KIND_COMPLEX || !(most >= 0)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "maxnorm must not be negative");
+    if (x->rank < 2) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expected at least two dims, found %d", x->rank);
+    status = nbx_call_dim(c, arg_int(c, 2), x->rank, &dim);
+    if (status != NBX_OK) return status;
+    for (int d = 0; d < x->rank; d++)
+        if (d != dim) dims[count++] = d;
+    const nbx_tensor *norms = NBX_DO(ctx, "aten::linalg_vector_norm", T(x), F(p), nbx_of_ints(dims, count), B(true), wide == real ? NIL : nbx_of_dtype(wide));
+    const nbx_tensor *scale = NBX_DO(ctx, "aten::mul.Scalar", T(do_unary(ctx, "aten::reciprocal", NBX_DO(ctx, "aten::add.Scalar", T(norms), F(1e-7)))), F(most));
+    scale = NBX_DO(ctx, "aten::where.ScalarOther", T(NBX_DO(ctx, "aten::gt.Scalar", T(norms), F(most))), T(scale), I(1));
+    return out_tensor(c, 0, do_contiguous(ctx, do_mul(ctx, x, scale ? do_cast(ctx, scale, real) : NULL)));
+}
+
 const nbx_op nbx_ops_vector_norm[] = {
     NBX_REDUCTION("aten::linalg_vector_norm", infer_vector_norm),
     {.name = "aten::norm.Scalar", .composite = compose_norm},
@@ -184,6 +225,10 @@ const nbx_op nbx_ops_vector_norm[] = {
     {.name = "aten::norm.ScalarOpt_dim_dtype", .composite = compose_norm_dim_dtype},
     {.name = "aten::frobenius_norm.dim", .composite = compose_frobenius},
     {.name = "aten::dist", .composite = compose_dist},
+    {.name = "aten::nuclear_norm", .composite = compose_nuclear_of_matrix},
+    {.name = "aten::nuclear_norm.dim", .composite = compose_nuclear},
+    {.name = "aten::norm_except_dim", .composite = compose_norm_except},
+    {.name = "aten::renorm", .composite = compose_renorm, .flags = NBX_OP_EXACT_DTYPE},
     {.name = "aten::linalg_norm", .composite = compose_linalg_norm},
     {.name = "aten::linalg_norm.ord_str", .composite = compose_linalg_norm_named},
     {.name = "aten::linalg_matrix_norm", .composite = compose_matrix_norm},
