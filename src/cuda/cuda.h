@@ -77,6 +77,9 @@ void nbx_cuda_forget_stream(int index, cudaStream_t stream);  // a stream ends: 
 nbx_status nbx_cuda_copy(nbx_op_call *c, const nbx_tensor *to, const nbx_tensor *from);
 nbx_status nbx_cuda_fill(nbx_op_call *c, const nbx_value *number, const nbx_tensor *value);
 
+// A product of matrices on the device (product_cuda.cu).
+nbx_status nbx_cuda_product(nbx_op_call *c, const nbx_product *p);
+
 // A descriptor of device memory for a plan: neither owned nor kept.
 struct device_view {
     nbx_storage storage;

@@ -428,9 +428,8 @@ static void multiply_integers(const nbx_product &p, const problem &q, cudaStream
     }
 }
 
-static nbx_status product_cuda(nbx_op_call *c) {
-    nbx_product p;
-    nbx_product_of(c, &p);
+nbx_status nbx_cuda_product(nbx_op_call *c, const nbx_product *whole) {
+    const nbx_product &p = *whole;
     problem q;
     for (int d = 0; d < p.batch_rank; d++)
         if (p.batch[d] == 0) return NBX_OK;
@@ -452,6 +451,12 @@ static nbx_status product_cuda(nbx_op_call *c) {
     default: multiply_integers(p, q, stream); break;
     }
     return launch_status(c);
+}
+
+static nbx_status product_cuda(nbx_op_call *c) {
+    nbx_product p;
+    nbx_product_of(c, &p);
+    return nbx_cuda_product(c, &p);
 }
 
 NBX_CUDA_KERNEL("aten::mm", product_cuda)

@@ -104,6 +104,10 @@ static nbx_status recurrent(nbx_op_call *c) {
         n.projects = n.h->rank == 3 && n.c->rank == 3 && n.h->shape[2] != n.c->shape[2];
     } else n.h = arg_tensor(c, at + 1);
     n.params = arg_tensors(c, at + 2, &n.param_count);
+    if (n.batch_sizes && n.batch_sizes->storage->device.type != c->device.type) {  // they lie on the host, as PyTorch has them
+        n.batch_sizes = nbx_tensor_to_device(c->ctx, n.batch_sizes, c->device);
+        if (!n.batch_sizes) return c->ctx->status;
+    }
     results r = {0};
     nbx_status status = run(c, &n, &r);
     if (!status) status = out_tensor(c, 0, r.y);

@@ -16,7 +16,7 @@ enum { LAYER_INPUT, LAYER_HX, LAYER_CX, LAYER_W_IH, LAYER_W_HH, LAYER_B_IH, LAYE
 typedef struct recurrent_job {
     int64_t rows, batch, inputs, hidden, state, gates;  // rows of all steps; sizes of a row
     int64_t steps;                                      // 0: as many as there are batch sizes
-    size_t input_part, step_part, cell, full, packed, product;
+    size_t input_part, step_part, cell, full, packed, product, spans;  // spans: CUDA, of packed sequences
     bool packs;
 } recurrent_job;
 

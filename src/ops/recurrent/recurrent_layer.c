@@ -91,11 +91,12 @@ static nbx_status infer(nbx_op_call *c) {
     }
     job->packs = job->rows > (job->batch < 8 ? 8 : 2) * job->batch;  // one sequence of 100 steps and 64 units: 287 -> 192 us
     job->input_part = place(&total, (size_t)job->rows * (size_t)width * real);
-    job->step_part = place(&total, (size_t)job->batch * (size_t)width * real);
+    job->step_part = place(&total, (size_t)job->batch * (size_t)(width > job->state ? width : job->state) * real);
     job->cell = place(&total, (size_t)job->batch * (size_t)job->hidden * real);
     job->full = place(&total, (size_t)job->batch * (size_t)job->hidden * size);
     job->packed = place(&total, job->packs ? nbx_gemm_packed_bytes(&step) : 0);
     job->product = place(&total, product);
+    job->spans = place(&total, arg_tensor(c, LAYER_BATCH_SIZES) ? (size_t)arg_tensor(c, LAYER_BATCH_SIZES)->shape[0] * 16 : 0);
     c->scratch_bytes = total;
     return NBX_OK;
 }
@@ -110,6 +111,6 @@ static void cost(const nbx_op_call *c, nbx_cost *cost) {
 }
 
 const nbx_op nbx_ops_recurrent_layer[] = {
-    {.name = "nbx::recurrent_layer", .infer = infer, .cost = cost, .cpu = NBX_CPU_KERNEL(recurrent_cpu), .flags = NBX_OP_ON_HOST},
+    {.name = "nbx::recurrent_layer", .infer = infer, .cost = cost, .cpu = NBX_CPU_KERNEL(recurrent_cpu)},
     NBX_OPS_END,
 };
