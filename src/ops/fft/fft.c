@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "ops/fft/fft_device.h"
 #include "ops/fft/fft_job.h"
 
 static bool is_double(const nbx_tensor *x) { return x->dtype == NBX_FLOAT64 || x->dtype == NBX_COMPLEX128; }
@@ -82,7 +83,10 @@ static nbx_status add_pass(nbx_op_call *c, fft_kind kind, int rank, const int64_
     job->pass[job->passes++] = (fft_pass){lines, (int64_t)c->state_bytes, (int32_t)in.buffer, (int32_t)out.buffer};
     memcpy((char *)job + c->state_bytes, plan, plan->bytes);
     c->state_bytes += plan->bytes;
-    const size_t scratch = (size_t)job->work_at + nbx_fft_scratch(plan, c->ctx->threads);
+    fft_device device = {0};
+    if (c->device.type != NBX_CPU && !fft_device_plan(&device, n, lines.count, is_double(arg_tensor(c, 0))))
+        return nbx_call_fail(c, NBX_ERROR_UNSUPPORTED, "lines of %lld points on CUDA", (long long)n);
+    const size_t scratch = (size_t)job->work_at + (c->device.type == NBX_CPU ? nbx_fft_scratch(plan, c->ctx->threads) : device.bytes);
     if (scratch > c->scratch_bytes) c->scratch_bytes = scratch;
     return NBX_OK;
 }
