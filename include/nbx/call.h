@@ -116,7 +116,7 @@ typedef struct nbx_operator nbx_operator;
 // Finds an operator: "aten::add.Tensor", "add.Tensor", "aten.add.Tensor", "torch.ops.aten.add.Tensor",
 // "aten::relu" (or "relu.default"). NULL: not in the table. Known is not yet implemented: see nbx_operator_available.
 NBX_API const nbx_operator *nbx_op_find(const char *name);
-NBX_API bool nbx_operator_available(const nbx_operator *op, nbx_device_type device);
+NBX_API bool nbx_operator_available(const nbx_operator *op, nbx_device_type device);  // on a device that this machine has
 // How a call of the operator runs on a device of a type. For CUDA it is libnbx_cuda.so that tells, with or without a GPU.
 typedef enum nbx_operator_way {
     NBX_RUNS_NOWHERE,      // no code, or no libnbx_cuda.so

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+static nbx_status without_cpu_code(nbx_op_call *c) { return nbx_call_fail(c, NBX_ERROR_UNSUPPORTED, "no kernel for the CPU"); }
+
 nbx_status nbx_operator_register(nbx_context *ctx, const nbx_operator_definition *d) {
     if (!d || !d->schema || (!d->composite && !(d->infer && (d->cpu || d->cuda))))
         return nbx_fail(ctx, NBX_ERROR_ARGUMENT, "an operator needs a schema, and a composite or infer with a kernel");
@@ -16,7 +18,7 @@ nbx_status nbx_operator_register(nbx_context *ctx, const nbx_operator_definition
     row->name = name;
     row->infer = d->infer;
     row->composite = d->composite;
-    for (int isa = 0; isa < 3; isa++) row->cpu[isa] = d->cpu;
+    for (int isa = 0; isa < 3; isa++) row->cpu[isa] = d->cpu || d->composite ? d->cpu : without_cpu_code;  // else it would be a view
     row->flags = (d->random ? NBX_OP_RANDOM : 0u) | (d->effect ? NBX_OP_EFFECT : 0u);
     const nbx_status status = nbx_registry_add(ctx, d->schema, row);
     if (status != NBX_OK) {

@@ -64,10 +64,23 @@ static void the_name_of_the_operator_is_in_the_message(void **state) {
     nbx_context_destroy(ctx);
 }
 
+static void what_has_code_for_a_gpu_only_is_refused_on_the_cpu(void **state) {
+    (void)state;
+    nbx_context *ctx = nbx_context_create(NULL);
+    const nbx_operator_definition there = {.schema = "testlib::there(Tensor x) -> Tensor", .infer = infer, .cuda = on_cpu};
+    assert_int_equal(nbx_operator_register(ctx, &there), NBX_OK);
+    const int64_t shape[] = {2};
+    const nbx_value x = nbx_of_tensor(nbx_zeros(ctx, NBX_FLOAT32, 1, shape));
+    nbx_value y;
+    assert_int_equal(nbx_call(ctx, "testlib::there", &x, 1, NULL, 0, &y, 1, NULL), NBX_ERROR_UNSUPPORTED);
+    nbx_context_destroy(ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kernel_and_a_composite),
         cmocka_unit_test(the_name_of_the_operator_is_in_the_message),
+        cmocka_unit_test(what_has_code_for_a_gpu_only_is_refused_on_the_cpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

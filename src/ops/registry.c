@@ -269,9 +269,8 @@ const char *nbx_operator_refusal(const nbx_operator *op) {
 
 bool nbx_operator_available(const nbx_operator *op, nbx_device_type device) {
     if (!op || !op->op) return nbx_operator_in_programs(op);
-    if (op->op->composite || (op->op->infer && !op->op->cpu[0])) return true;  // composites and views need no kernel
-    if (device == NBX_CUDA) return nbx_backend_of(NBX_CUDA) != NULL;  // by its kernel there, or on the host
-    return nbx_operator_kernel(op, (int)device, 0) != NULL;
+    if (device == NBX_CUDA) return nbx_backend_of(NBX_CUDA) != NULL;  // by a kernel there, or on the host
+    return nbx_operator_runs(op, device) != NBX_RUNS_NOWHERE;
 }
 
 nbx_operator_way nbx_operator_runs(const nbx_operator *op, nbx_device_type device) {
