@@ -119,14 +119,15 @@ static nbx_status compose_trapezoid_at(nbx_op_call *c) {
 }
 
 // -------------------------------------------------------------------------------------------------------------- gradient
+static nbx_tensor *times(nbx_context *ctx, const nbx_tensor *t, double factor) { return NBX_DO(ctx, "aten::mul.Scalar", T(t), F(factor)); }
+
 // The slope at element `at`, from it and its neighbours in the direction of step: f1 - f0, or -1.5 f0 + 2 f1 - 0.5 f2.
 static nbx_tensor *edge_slope(nbx_context *ctx, const nbx_tensor *x, int dim, int64_t at, int64_t step, int64_t order) {
     const nbx_tensor *f0 = part(ctx, x, dim, at, at + 1), *f1 = part(ctx, x, dim, at + step, at + step + 1);
     if (order == 1) return step > 0 ? do_sub(ctx, f1, f0) : do_sub(ctx, f0, f1);
     const nbx_tensor *f2 = part(ctx, x, dim, at + 2 * step, at + 2 * step + 1);
-    const nbx_tensor *near = do_add(ctx, NBX_DO(ctx, "aten::mul.Scalar", T(f0), F(-1.5)), NBX_DO(ctx, "aten::mul.Scalar", T(f1), I(2)));
-    nbx_tensor *slope = do_sub(ctx, near, NBX_DO(ctx, "aten::mul.Scalar", T(f2), F(0.5)));
-    return step > 0 ? slope : do_unary(ctx, "aten::neg", slope);
+    if (step > 0) return do_sub(ctx, do_add(ctx, times(ctx, f0, -1.5), times(ctx, f1, 2)), times(ctx, f2, 0.5));
+    return do_add(ctx, do_sub(ctx, times(ctx, f2, 0.5), times(ctx, f1, 2)), times(ctx, f0, 1.5));
 }
 
 // Central differences along a dim; one-sided ones of the order asked for at its ends.
@@ -142,28 +143,90 @@ static nbx_tensor *gradient_along(nbx_context *ctx, const nbx_tensor *x, int dim
     return NBX_DO(ctx, "aten::cat", nbx_of_tensors(parts, 3), I(dim));
 }
 
+// a f[i-1] + b f[i] + c f[i+1] with weights that stand along dim.
+static nbx_tensor *weighted(nbx_context *ctx, const nbx_tensor *x, int dim, int64_t first, int64_t count, const nbx_tensor *const weights[3]) {
+    const nbx_tensor *sum = NULL;
+    int64_t shape[NBX_MAX_RANK];
+    for (int d = 0; d < x->rank; d++) shape[d] = d == dim ? count : 1;
+    for (int k = 0; k < 3; k++) {
+        const nbx_tensor *term = do_mul(ctx, part(ctx, x, dim, first + k, first + k + count), do_view(ctx, weights[k], x->rank, shape));
+        sum = k ? do_add(ctx, sum, term) : term;
+        if (!sum) return NULL;
+    }
+    return (nbx_tensor *)sum;
+}
+
+// The derivative at the point `at` (0 left, 1 middle, 2 right) of the parabola through three points with gaps h and g.
+static nbx_tensor *through_three(nbx_context *ctx, const nbx_tensor *x, int dim, int64_t first, int64_t count, const nbx_tensor *h, const nbx_tensor *g, int at) {
+    const nbx_tensor *both = do_add(ctx, h, g), *left = do_mul(ctx, h, both), *middle = do_mul(ctx, h, g), *right = do_mul(ctx, g, both);
+    const nbx_tensor *minus_h = do_unary(ctx, "aten::neg", h), *minus_g = do_unary(ctx, "aten::neg", g), *minus_both = do_unary(ctx, "aten::neg", both);
+    const nbx_tensor *weights[3] = {
+        do_div(ctx, at == 0 ? do_unary(ctx, "aten::neg", do_add(ctx, times(ctx, h, 2), g)) : at == 1 ? minus_g : g, left),
+        do_div(ctx, at == 0 ? both : at == 1 ? do_sub(ctx, g, h) : minus_both, middle),
+        do_div(ctx, at == 0 ? minus_h : at == 1 ? h : do_add(ctx, h, times(ctx, g, 2)), right),
+    };
+    return weights[0] && weights[1] && weights[2] ? weighted(ctx, x, dim, first, count, weights) : NULL;
+}
+
+// The same for values at places that need not be even.
+static nbx_tensor *gradient_at(nbx_context *ctx, const nbx_tensor *x, int dim, const nbx_tensor *places, int64_t order) {
+    const int64_t n = x->shape[dim];
+    const nbx_tensor *gaps = NBX_DO(ctx, "aten::diff", T(places));
+    const nbx_tensor *h = part(ctx, gaps, 0, 0, n - 2), *g = part(ctx, gaps, 0, 1, n - 1), *parts[3];
+    parts[1] = through_three(ctx, x, dim, 0, n - 2, h, g, 1);
+    if (order == 1) {
+        parts[0] = do_div(ctx, edge_slope(ctx, x, dim, 0, 1, 1), do_select(ctx, gaps, 0, 0));
+        parts[2] = do_div(ctx, edge_slope(ctx, x, dim, n - 1, -1, 1), do_select(ctx, gaps, 0, -1));
+    } else {
+        parts[0] = through_three(ctx, x, dim, 0, 1, part(ctx, h, 0, 0, 1), part(ctx, g, 0, 0, 1), 0);
+        parts[2] = through_three(ctx, x, dim, n - 3, 1, part(ctx, h, 0, n - 3, n - 2), part(ctx, g, 0, n - 3, n - 2), 2);
+    }
+    return parts[0] && parts[1] && parts[2] ? NBX_DO(ctx, "aten::cat", nbx_of_tensors(parts, 3), I(dim)) : NULL;
+}
+
+// (self, spacing, dim, edge_order): spacing absent, a number, or for each dim a number or a vector of places; dim absent, one or several.
 static nbx_status compose_gradient(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
     const nbx_tensor *x = arg_tensor(c, 0);
-    const int64_t order = arg_int(c, 3);
-    const nbx_value spacing = arg_is_none(c, 1) ? I(1) : c->args[1];
-    int only = 0, first = 0, count = x->rank;
+    const int at_dims = c->arg_count - 2;
+    const int64_t order = arg_int(c, c->arg_count - 1);
+    const nbx_value spacing = at_dims < 2 || arg_is_none(c, 1) ? I(1) : c->args[1], *given = &c->args[at_dims];
+    const bool listed = spacing.kind == NBX_KIND_VALUES || spacing.kind == NBX_KIND_TENSORS;
+    int dims[NBX_MAX_RANK], count = given->kind == NBX_KIND_NONE ? x->rank : given->kind == NBX_KIND_INTS ? given->count : 1;
+    uint64_t seen = 0;
     if (order != 1 && order != 2) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "edge_order is 1 or 2, found %lld", (long long)order);
     if (x->dtype == NBX_UINT8) return nbx_call_fail(c, NBX_ERROR_DTYPE, "not implemented for uint8");
-    if (!arg_is_none(c, 2)) {
-        const nbx_status status = nbx_call_dim(c, arg_int(c, 2), x->rank, &only);
+    if (count > NBX_MAX_RANK) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "%d dims for a tensor of %d", count, x->rank);
+    if (listed && spacing.count != count) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "%d spacings for %d dims", spacing.count, count);
+    for (int i = 0; i < count; i++) {
+        dims[i] = i;
+        const nbx_status status =
+            given->kind == NBX_KIND_NONE ? NBX_OK : nbx_call_dim(c, given->kind == NBX_KIND_INTS ? given->as.ints[i] : given->as.integer, x->rank, &dims[i]);
         if (status != NBX_OK) return status;
-        first = only, count = x->rank > 0 ? 1 : 0;
+        if (seen >> dims[i] & 1) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "dim %d is listed twice", dims[i]);
+        seen |= (uint64_t)1 << dims[i];
     }
-    for (int d = first; d < first + count; d++)
-        if (x->shape[d] < order + 1) return nbx_call_fail(c, NBX_ERROR_SHAPE, "dim %d has fewer than %lld elements", d, (long long)order + 1);
+    if (x->rank == 0) count = 0;
+    for (int i = 0; i < count; i++) {
+        if (x->shape[dims[i]] < order + 1)
+            return nbx_call_fail(c, NBX_ERROR_SHAPE, "dim %d has fewer than %lld elements", dims[i], (long long)order + 1);
+        if (spacing.kind != NBX_KIND_TENSORS) continue;
+        const nbx_tensor *places = spacing.as.tensors[i];
+        if (nbx_is_none(places) || places->rank != 1 || places->shape[0] != x->shape[dims[i]])
+            return nbx_call_fail(c, NBX_ERROR_SHAPE, "spacing %d must be a vector with a place for each element of dim %d", i, dims[i]);
+    }
     nbx_status status = out_list(c, count);
-    for (int d = 0; d < count && status == NBX_OK; d++) status = out_tensor(c, d, gradient_along(ctx, x, first + d, spacing, order));
+    for (int i = 0; i < count && status == NBX_OK; i++)
+        status = out_tensor(c, i, spacing.kind == NBX_KIND_TENSORS ? gradient_at(ctx, x, dims[i], spacing.as.tensors[i], order)
+                                                                   : gradient_along(ctx, x, dims[i], listed ? spacing.as.values[i] : spacing, order));
     return status;
 }
 
+#define GRADIENT(FORM) {.name = "aten::gradient." FORM, .composite = compose_gradient}
+
 const nbx_op nbx_ops_diff[] = {
-    {.name = "aten::gradient.scalarint", .composite = compose_gradient},
+    GRADIENT("scalarint"), GRADIENT("array"), GRADIENT("scalararray"), GRADIENT("scalarrayarray"), GRADIENT("scalarrayint"), GRADIENT("tensorarray"),
+    GRADIENT("tensorarrayint"),
     {.name = "aten::diff", .composite = compose_diff},
     {.name = "aten::trapezoid.dx", .composite = compose_trapezoid},
     {.name = "aten::cumulative_trapezoid.dx", .composite = compose_cumulative_trapezoid},
