@@ -419,7 +419,7 @@ nbx_json_document *nbx_json_create(nbx_context *ctx, const char *what, const cha
         nbx_fail_memory(ctx, bytes, what);
         return NULL;
     }
-    memcpy(copy, text, bytes);
+    if (bytes) memcpy(copy, text, bytes);  // an empty entry of an archive has no address
     copy[bytes] = 0;
     document->text = copy;
     parser p = {.ctx = ctx, .what = what, .document = document, .text = copy, .at = copy, .end = copy + bytes};

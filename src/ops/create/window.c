@@ -61,6 +61,7 @@ static nbx_status window(nbx_op_call *c) {
     const int64_t length = arg_int(c, 0);
     const bool periodic = f->periodic < 0 || arg_bool(c, f->periodic);
     if (length < 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "window_length %lld is negative", (long long)length);
+    if (length == INT64_MAX) return nbx_call_fail(c, NBX_ERROR_SHAPE, "window_length %lld overflows", (long long)length);
     if (!nbx_dtype_is_float(dtype) || nbx_dtype_size(dtype) == 1)
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "is not defined for %s", nbx_dtype_name(dtype));
     if (length <= 1) return out_tensor(c, 0, do_full(c->ctx, c->device, dtype, 1, &length, I(1)));
