@@ -157,6 +157,7 @@ void nbx_conv_of(const nbx_op_call *c, nbx_conv *p) {
         const nbx_value *v = c->args;
         p->in[d] = x->shape[2 + i], p->out[d] = y->shape[2 + i], p->kernel[d] = w->shape[2 + i];
         p->stride[d] = v[3].as.ints[v[3].count == 1 ? 0 : i];
+        if (!p->transposed && p->out[d] == 1) p->stride[d] = 1;  // not used, and may be as large as it likes
         p->padding[d] = v[4].as.ints[v[4].count == 1 ? 0 : i];
         p->dilation[d] = v[5].as.ints[v[5].count == 1 ? 0 : i];
     }

@@ -120,6 +120,7 @@ static void affine_body(void *arg, int64_t begin, int64_t end, int thread) {
 
 // Fills in the walk and runs it.
 static inline void affine_apply(channel_affine *a, nbx_pool *pool) {
+    if (a->x->numel == 0) return;
     nbx_tensor x = *a->x, y = *a->y;  // one sample: without dim 0
     x.rank--, y.rank--;
     x.shape++, y.shape++;
@@ -131,7 +132,7 @@ static inline void affine_apply(channel_affine *a, nbx_pool *pool) {
     a->planes = a->l.rank ? a->l.count / a->l.shape[0] : 1;
     const int64_t items = a->samples * (a->dense ? a->l.count : a->channels);
     const int64_t work = a->dense ? a->channels : a->l.count;
-    if (a->x->numel > 0) nbx_parallel_for(pool, items, 8192 / (work + 1) + 1, affine_body, a);
+    nbx_parallel_for(pool, items, 8192 / (work + 1) + 1, affine_body, a);
 }
 
 #endif

@@ -54,7 +54,10 @@ static nbx_status im2col_infer(nbx_op_call *c) {
     const nbx_tensor *self = arg_tensor(c, 0);
     nbx_patches p;
     if (nbx_im2col_plan(c, &p) != NBX_OK) return c->ctx->status;
-    const int64_t shape[3] = {self->shape[0], p.channels * p.kernel[0] * p.kernel[1], p.count[0] * p.count[1]};
+    int64_t shape[3] = {self->shape[0]};
+    if (__builtin_mul_overflow(p.kernel[0], p.kernel[1], &shape[1]) || __builtin_mul_overflow(shape[1], p.channels, &shape[1]) ||
+        __builtin_mul_overflow(p.count[0], p.count[1], &shape[2]))
+        return nbx_call_fail(c, NBX_ERROR_SHAPE, "sizes overflow");
     const int batched = self->rank == 4;
     return out_new(c, 0, (nbx_dtype)self->dtype, 2 + batched, shape + !batched, NULL) ? NBX_OK : c->ctx->status;
 }
