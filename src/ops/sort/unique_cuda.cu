@@ -100,5 +100,14 @@ static nbx_status unique_flat(nbx_op_call *c, bool sorted, bool inverse, bool co
 static nbx_status unique_cuda(nbx_op_call *c) { return unique_flat(c, true, arg_bool(c, 2), false); }
 static nbx_status unique2_cuda(nbx_op_call *c) { return unique_flat(c, true, arg_bool(c, 2), arg_bool(c, 3)); }
 
+// unique_consecutive(self, return_inverse, return_counts, dim): the only dim of a vector is as good as none.
+static nbx_status unique_consecutive_cuda(nbx_op_call *c) {
+    const bool vector = arg_tensor(c, 0)->rank == 1 && arg_int_or(c, 3, 0) == 0;
+    if (arg_is_none(c, 3) || vector) return unique_flat(c, false, arg_bool(c, 1), arg_bool(c, 2));
+    const nbx_value args[] = {c->args[0], c->args[3], c->args[1], c->args[2]};
+    return nbx_forward(c, "aten::unique_dim_consecutive", 4, args);
+}
+
 NBX_CUDA_KERNEL("aten::_unique", unique_cuda)
 NBX_CUDA_KERNEL("aten::_unique2", unique2_cuda)
+NBX_CUDA_KERNEL("aten::unique_consecutive", unique_consecutive_cuda)
