@@ -79,6 +79,8 @@ static nbx_status infer_rms_norm(nbx_op_call *c) {
     const bool fused = c->op->data != NULL;
     int count;
     const int64_t *normalized = arg_ints(c, 1, &count);
+    if (!nbx_dtype_is_float((nbx_dtype)x->dtype) || nbx_dtype_is_float8((nbx_dtype)x->dtype))
+        return nbx_call_fail(c, NBX_ERROR_DTYPE, "is not defined for %s", nbx_dtype_name((nbx_dtype)x->dtype));
     const nbx_status status = check_shapes(c, x, count, normalized, 1);
     if (status != NBX_OK) return status;
     const bool wide = x->dtype == NBX_FLOAT64;
