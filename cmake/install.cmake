@@ -4,6 +4,7 @@ install(TARGETS nbx nbx_static EXPORT nbx_targets)
 install(DIRECTORY include/nbx DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 foreach(target nbx-cli nbx-conform nbx_cuda)
     if(TARGET ${target})
+        set_target_properties(${target} PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}") # where nbx finds libnbx_cuda.so
         install(TARGETS ${target})
     endif()
 endforeach()
