@@ -1,13 +1,18 @@
 // Rotary embedding by name, as language models ask for it (swiglu_fused is an elementwise row).
 #include "ops/compose.h"
 
-// x * cos + (-second half of x, first half of x) * sin, over the last dim.
+// x * cos + (-second half of x, first half of x) * sin, over the last dim. Halves are computed in float32 and rounded once.
 static nbx_tensor *rotate(nbx_context *ctx, const nbx_tensor *x, const nbx_tensor *cos, const nbx_tensor *sin) {
     const int64_t half = x->shape[x->rank - 1] / 2;
+    const nbx_dtype dtype = (nbx_dtype)x->dtype;
+    if (dtype == NBX_FLOAT16 || dtype == NBX_BFLOAT16) {
+        x = do_cast(ctx, x, NBX_FLOAT32), cos = do_cast(ctx, cos, NBX_FLOAT32), sin = do_cast(ctx, sin, NBX_FLOAT32);
+        if (!x) return NULL;
+    }
     const nbx_tensor *swapped[] = {do_unary(ctx, "aten::neg", do_slice(ctx, x, -1, half, x->shape[x->rank - 1])), do_slice(ctx, x, -1, 0, half)};
     if (!swapped[0] || !swapped[1]) return NULL;
     const nbx_tensor *other = NBX_DO(ctx, "aten::cat", nbx_of_tensors(swapped, 2), I(-1));
-    return do_add(ctx, do_mul(ctx, x, cos), do_mul(ctx, other, sin));
+    return do_cast(ctx, do_add(ctx, do_mul(ctx, x, cos), do_mul(ctx, other, sin)), dtype);
 }
 
 // (q, k, cos, sin): q, k [batch, heads, length, size]; cos, sin broadcast to them.
