@@ -107,6 +107,7 @@ typedef struct test_case {
     call_results results;
     struct block *subject;       // argument 0 as it was before the call, for the checks that index it
     const nbx_json *exact;       // float64 form of the result being compared, or NULL
+    bool judged;                 // the argument being compared is a result, whose values were compared already
 } test_case;
 
 // Runs one case and fills in its outcome (id, op and place are set by the caller).

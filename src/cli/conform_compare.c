@@ -115,12 +115,14 @@ static const block *exact_block(test_case *c, const block *got, block *exact) {
     return block_of_arg(c, &facts, exact) && exact->count == got->count && !dtype_is_integral(exact->dtype) ? exact : NULL;
 }
 
-// Is ours at least as close to the float64 result as the recorded one? Then the recorded one is no reason to complain.
-static bool is_nearer(const block *got, const block *want, const block *exact, int64_t i) {
+// Is ours at least as close to the float64 result as the recorded one? Then the recorded one is no reason to complain; nor is
+// an infinity or NaN of a step that overflowed on the way, when ours fits the number that float64 gives.
+static bool is_nearer(const block *got, const block *want, const block *exact, int64_t i, tolerance t) {
     if (!exact) return false;
     const complex_number x = block_number(got, i), y = block_number(want, i), e = block_number(exact, i);
     const double ours = hypot(x.re - e.re, x.im - e.im), theirs = hypot(y.re - e.re, y.im - e.im);
-    return isfinite(ours) && isfinite(theirs) && ours <= theirs;
+    if (!isfinite(theirs)) return isfinite(ours) && number_fits(x, e, t, dtype_is_complex(got->dtype));
+    return isfinite(ours) && ours <= theirs;
 }
 
 bool compare_blocks(test_case *c, const char *name, const block *got, const block *want) {
@@ -132,7 +134,7 @@ bool compare_blocks(test_case *c, const char *name, const block *got, const bloc
     int64_t differing = 0, worst = 0;
     double most = -1;
     for (int64_t i = 0; i < got->count; i++) {
-        if (element_fits(got, want, i, t) || is_nearer(got, want, exact, i)) continue;
+        if (element_fits(got, want, i, t) || is_nearer(got, want, exact, i, t)) continue;
         const double d = distance(got, want, i);
         if (d > most) most = d, worst = i;
         differing++;
@@ -294,7 +296,8 @@ bool compare_mutated(test_case *c, const char *name, const nbx_tensor *got, cons
     flat.stride[0] = 1;
     flat.offset = want->base_at;
     block a, b;
-    if (!block_of_tensor(c, stretch, &a) || !block_of_arg(c, &flat, &b) || !compare_blocks(c, name, &a, &b)) return false;
+    if (!block_of_tensor(c, stretch, &a) || !block_of_arg(c, &flat, &b)) return false;
+    if (!c->judged && !compare_blocks(c, name, &a, &b)) return false;
     const char *own = mark_own(c, want);
     for (int64_t i = 0; own && i < want->count; i++) {
         if (own[i] || block_same_bits(&a, i, &b, i)) continue;
