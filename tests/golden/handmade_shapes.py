@@ -548,8 +548,10 @@ def copy(full):
     src = make(3, 4)
     for op in ("set", "set_"):
         yield c(op + ".source_Tensor", make(2), src.t())
-        yield c(op + ".source_Storage", make(2), src, opt={"oracle": lambda t, s: [t.detach().set_(s.untyped_storage())]})
-        yield c(op + ".source_Storage_storage_offset", make(2), src, 2, [2, 3], [1, 2], opt={"oracle": lambda t, s, *a: [t.detach().set_(s.untyped_storage(), *a)]})
+        own = torch.Tensor.detach if op == "set" else lambda t: t
+        yield c(op + ".source_Storage", make(2), src, opt={"oracle": lambda t, s, own=own: [own(t).set_(s.untyped_storage())]})
+        yield c(op + ".source_Storage_storage_offset", make(2), src, 2, [2, 3], [1, 2],
+                opt={"oracle": lambda t, s, *a, own=own: [own(t).set_(s.untyped_storage(), *a)]})
         yield c(op, make(2))
     yield c("set_.source_Tensor_storage_offset", make(2), src, 1, [2, 2], [4, 1])
 
