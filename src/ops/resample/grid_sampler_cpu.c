@@ -20,6 +20,7 @@ typedef struct grid_job {
 
 typedef struct grid_point {
     int taps;
+    bool undefined;        // NaN
     int64_t offset[TAPS];  // -1: outside, counts as zero
     double weight[TAPS];
     double row[4];         // cubic: weights of the rows of taps
@@ -118,14 +119,16 @@ static void cubic_taps(const grid_job *job, grid_point *g, const double *x) {
 
 static void find_taps(const grid_job *job, const double *grid, grid_point *g) {
     double x[3];
-    g->taps = 0;
+    g->taps = 0, g->undefined = false;
     for (int d = 0; d < job->dims; d++) {
         const int64_t size = job->input->shape[2 + d];
         x[d] = to_elements(job, grid[job->dims - 1 - d], size);
         if (job->mode != BICUBIC) x[d] = pad(job, x[d], size);
-        if (!(fabs(x[d]) < 1e15)) x[d] = -1e15;  // NaN and infinities lie outside
+        if (!isfinite(x[d]) && job->dims == 2 && job->mode != NEAREST) g->undefined = true;
+        if (!(fabs(x[d]) < 1e15)) x[d] = copysign(1e15, x[d]);  // lies outside
         if (job->mode == NEAREST) x[d] = rint(x[d]);
     }
+    if (g->undefined) return;
     if (job->mode == NEAREST) add_tap(job, g, x, 1);
     else if (job->mode == BICUBIC) cubic_taps(job, g, x);
     else linear_taps(job, g, x);
@@ -152,9 +155,9 @@ INLINE void one_point(const grid_job *job, int64_t n, int64_t point, nbx_dtype d
     find_taps(job, x, &g);
     for (int64_t c = 0; c < input->shape[1]; c++) {
         const int64_t base = n * input->stride[0] + c * input->stride[1];
-        double sum = 0;
-        if (job->mode != BICUBIC) sum = sum_taps(job, &g, base, 0, g.taps, d);
-        for (int i = 0; i < 4 && job->mode == BICUBIC; i++)
+        double sum = g.undefined ? NAN : 0;
+        if (job->mode != BICUBIC && !g.undefined) sum = sum_taps(job, &g, base, 0, g.taps, d);
+        for (int i = 0; i < 4 && job->mode == BICUBIC && !g.undefined; i++)
             sum = narrowed(job, sum + narrowed(job, g.row[i] * sum_taps(job, &g, base, 4 * i, 4 * i + 4, d)));
         store_real(nbx_data(out), at_out + c * out->stride[1], d, sum);
     }

@@ -125,17 +125,19 @@ static __global__ void __launch_bounds__(GRID_THREADS) sample_points(const __gri
     out += n * g.out_stride[0] + channel * g.out_stride[1];
     const char *from = g.input + n * g.in_stride[0] + channel * g.in_stride[1];
     double x[3], sum = 0;
+    bool undefined = false;
     for (int d = 0; d < g.dims; d++) {
         x[d] = to_elements(g, ewc_load<double>(g.dtype, grid + (g.dims - 1 - d) * g.grid_stride[1 + g.dims]), g.size[d]);
         if (g.mode != GRID_BICUBIC) x[d] = padded(g, x[d], g.size[d]);
-        if (!(fabs(x[d]) < 1e15)) x[d] = -1e15;  // NaN and infinities lie outside
+        undefined |= !isfinite(x[d]) && g.dims == 2 && g.mode != GRID_NEAREST;
+        if (!(fabs(x[d]) < 1e15)) x[d] = copysign(1e15, x[d]);  // lies outside
         if (g.mode == GRID_NEAREST) x[d] = rint(x[d]);
     }
     double value;
     if (g.mode == GRID_BICUBIC) sum = bicubic(g, from, x);
     else if (g.mode != GRID_NEAREST) sum = linear(g, from, x);
     else if (element_at(g, from, x, &value)) sum = value;
-    ewc_store<double>(g.dtype, out, sum);
+    ewc_store<double>(g.dtype, out, undefined ? NAN : sum);
 }
 
 static nbx_status grid_sampler_cuda(nbx_op_call *c) {

@@ -80,6 +80,7 @@ static nbx_status infer(nbx_op_call *c) {
 static int taps_of(const nbx_resample *p, int d) {
     const int taps = p->kind == RESAMPLE_LINEAR ? 2 : p->kind == RESAMPLE_CUBIC ? 4 : 1;
     if (!p->antialias) return taps;
+    if (p->axis[d].in == p->axis[d].out) return 1;  // copied, whatever the scale says
     const double support = taps * 0.5 * fmax(resample_step(p, d), 1.0);
     return support > 1e9 ? 1 : (int)ceil(support) * 2 + 1;
 }

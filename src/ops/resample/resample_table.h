@@ -104,7 +104,7 @@ RESAMPLE_INLINE void resample_position(const nbx_resample *p, int d, int64_t o, 
         index[0] = (int32_t)nearest_index(p, d, o);
         weight[0] = 1;
     } else if (a->taps == 1) {
-        index[0] = 0, weight[0] = 1;  // a dim that is not resampled
+        index[0] = a->in == a->out ? (int32_t)o : 0, weight[0] = 1;  // a dim that is not resampled
     } else if (p->antialias) {
         filter_taps(p, d, o, index, weight);
     } else {
