@@ -41,7 +41,7 @@ static bool is_ill_conditioned(const char *op) {
 // to the terms, not to the result.
 static bool is_sum(const char *op) {
     static const char *const words[] = {"mm", "mv", "dot", "matmul", "linear", "conv", "attention", "lstm", "gru", "rnn", "fft", "stft", "sum", "mean",
-                                        "var", "std", "norm", "trace", "dist", "avg_pool", "upsample", "grid_sampler", "loss", "scatter_add",
+                                        "var", "std", "norm", "trace", "dist", "avg_pool", "upsample", "interpolate", "grid_sampler", "loss", "scatter_add",
                                         "scatter_reduce", "index_add", "index_reduce", "einsum", "embedding_bag", "col2im", "cov", "corrcoef",
                                         "trapez", "cosine_similarity", "addr", "addbmm", "cumsum", "logcumsumexp", "histc", NULL};
     return has_word(op, words);
