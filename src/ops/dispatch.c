@@ -134,7 +134,7 @@ static nbx_status check_target(nbx_op_call *c, const nbx_operator *op, const nbx
     if (op->form == NBX_FORM_OUT && result->dtype != target->dtype && exact)
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "expected an output of type %s, not %s", nbx_dtype_name((nbx_dtype)result->dtype),
                              nbx_dtype_name((nbx_dtype)target->dtype));
-    if (op->form == NBX_FORM_IN_PLACE && !nbx_same_shape(result, target))
+    if (op->form == NBX_FORM_IN_PLACE && !(c->op->flags & NBX_OP_RESIZE_SELF) && !nbx_same_shape(result, target))
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "output of shape %s doesn't match the broadcast shape %s",
                              nbx_shape_text(target->rank, target->shape, found, sizeof found),
                              nbx_shape_text(result->rank, result->shape, want, sizeof want));
@@ -257,7 +257,7 @@ static nbx_status aim(nbx_op_call *c, const nbx_operator *op, const targets *t) 
         nbx_status status = check_target(c, op, result, target);
         if (status == NBX_OK) status = check_parts(c, target);
         if (status == NBX_OK && form == NBX_FORM_OUT) status = check_overlap(c, target);
-        if (status == NBX_OK && form == NBX_FORM_OUT) status = resize_target(c, op, result, target);
+        if (status == NBX_OK && (form == NBX_FORM_OUT || (c->op->flags & NBX_OP_RESIZE_SELF))) status = resize_target(c, op, result, target);
         if (status == NBX_OK && form == NBX_FORM_OUT) status = check_overlap(c, target);  // it may have grown over an input
         if (status != NBX_OK) return status;
         if (writes_directly(c, result, target)) replace_result(c, k, target);

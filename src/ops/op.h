@@ -41,7 +41,8 @@ enum {
     NBX_OP_RESTRIDE_OUT = 512, // an out= gets the strides of the result, whatever its own were
     NBX_OP_ANY_OUT = 1024,     // an out= of any dtype: casts that lose parts are taken, too
     NBX_OP_EXACT_DTYPE = 2048, // an out= of another dtype is refused
-    NBX_OP_PACKED_OUT = 4096,  // an out= of another shape becomes contiguous
+    NBX_OP_PACKED_OUT = 8192,  // an out= of another shape becomes contiguous
+    NBX_OP_RESIZE_SELF = 16384, // in place, self becomes what the result is, shape and all
 };
 
 // What a call costs: its row's cost(), else the bytes of its tensors and one flop an element of its results.

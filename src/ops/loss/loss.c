@@ -241,7 +241,7 @@ const nbx_op nbx_ops_loss[] = {
     LOSS("aten::binary_cross_entropy_with_logits", compose_bce_with_logits),
     LOSS("aten::kl_div", compose_kl_div),
     LOSS("aten::poisson_nll_loss", compose_poisson_nll),
-    LOSS("aten::soft_margin_loss", compose_soft_margin),
+    {.name = "aten::soft_margin_loss", .composite = compose_soft_margin, .flags = NBX_OP_EXACT_DTYPE},
     LOSS("aten::hinge_embedding_loss", compose_hinge_embedding),
     LOSS("aten::margin_ranking_loss", compose_margin_ranking),
     LOSS("aten::cosine_embedding_loss", compose_cosine_embedding),

@@ -82,7 +82,7 @@ static nbx_status addr(nbx_op_call *c) {
     if (dtype == NBX_BOOL) {
         y = do_mul(ctx, left, right);
         if (is_zero(&c->args[4])) y = NBX_DO(ctx, "aten::zeros_like", T(y));
-        if (!is_zero(&c->args[3])) y = NBX_DO(ctx, "aten::logical_or", T(y), T(self));
+        if (!is_zero(&c->args[3])) y = NBX_DO(ctx, "aten::logical_or", T(self), T(y));
         return out_tensor(c, 0, do_cast(ctx, y, NBX_BOOL));
     }
     y = do_mul(ctx, scaled(ctx, left, &c->args[4]), right);
@@ -213,7 +213,7 @@ const nbx_op nbx_ops_products[] = {
     {.name = "aten::inner", .composite = inner, .flags = NBX_OP_EXACT_OUT},
     {.name = "aten::kron", .composite = kron},
     {.name = "aten::addr", .composite = addr},
-    {.name = "aten::addbmm", .composite = addbmm, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::addbmm", .composite = addbmm, .flags = NBX_OP_EXACT_OUT | NBX_OP_RESIZE_SELF},
     {.name = "aten::linalg_multi_dot", .composite = multi_dot, .flags = NBX_OP_EXACT_OUT},
     {.name = "aten::linalg_matrix_power", .composite = matrix_power, .flags = NBX_OP_EXACT_OUT},
     {.name = "aten::_addmm_activation", .composite = addmm_activation, .flags = NBX_OP_EXACT_OUT},
