@@ -114,7 +114,6 @@ const nbx_op nbx_ops_unary[] = {
     EW_OP_EXACT("round.decimals", ew_round_decimals, EW_UNARY, .accepts = EW_FLOATS, .setup = take_decimals),
     EW_OP_EXACT("frexp.Tensor", ew_frexp, EW_UNARY, .outputs = 2, .out = {EW_SAME, EW_INT32}, .accepts = EW_FLOATS),
     EW_OP("_conj_physical", ew_conj, EW_UNARY, .accepts = EW_NUMBERS | EW_BOOLS | EW_COMPLEXES),
-    EW_OP("conj_physical", ew_conj, EW_UNARY, .accepts = EW_NUMBERS | EW_BOOLS | EW_COMPLEXES),
     EW_OP_EXACT("nan_to_num", ew_nan_to_num, EW_UNARY, .accepts = ~EW_FLOAT8S, .setup = take_replacements),
     {.name = "aten::positive", .composite = positive},
     NBX_OPS_END,
