@@ -58,7 +58,7 @@ int main(void) {
     const nbx_tensor *whole = run_block(ctx, &b, x), *start = run_block(ctx, &b, nbx_narrow(ctx, x, 0, 0, SEEN));
     const nbx_tensor *apart = nbx_amax(ctx, nbx_abs(ctx, nbx_sub(ctx, nbx_narrow(ctx, whole, 0, 0, SEEN), start)), 0, NULL, false);
     float difference = NAN;
-    char text[600] = "";
+    char text[1200] = "";
     if (!apart || nbx_tensor_read(ctx, apart, &difference) != NBX_OK) fprintf(stderr, "%s\n", nbx_last_message(ctx));
     else nbx_tensor_format(ctx, whole, text, sizeof text);
     printf("%s\nthe first %d of %d tokens alone give the same within %g\n", text, SEEN, LENGTH, (double)difference);
