@@ -303,7 +303,10 @@ static nbx_status find_targets(nbx_op_call *c, const nbx_schema *schema, nbx_for
 static nbx_status to_host(nbx_op_call *c, nbx_value *v) {
     const nbx_device host = {NBX_CPU, 0};
     if (v->kind == NBX_KIND_TENSOR && v->as.tensor) {
-        v->as.tensor = nbx_tensor_to_device(c->ctx, v->as.tensor, host);
+        const nbx_tensor *t = v->as.tensor;
+        // Draws fill a tensor with gaps in the order of its indices, a dense one in that of memory.
+        if ((c->op->flags & NBX_OP_RANDOM) && !t->dense) t = NBX_DO(c->ctx, "aten::clone", T(t), nbx_of_memory_format(NBX_CONTIGUOUS_FORMAT));
+        v->as.tensor = nbx_tensor_to_device(c->ctx, t, host);
         return v->as.tensor ? NBX_OK : c->ctx->status;
     }
     if (v->kind == NBX_KIND_DEVICE) v->as.device = host;
