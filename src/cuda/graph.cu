@@ -50,7 +50,12 @@ typedef CUresult (*parameter_info)(CUfunction, size_t index, size_t *offset, siz
 static parameter_info find_parameter_info(void) {
     void *entry = NULL;
     cudaDriverEntryPointQueryResult found;
-    if (cudaGetDriverEntryPoint("cuFuncGetParamInfo", &entry, cudaEnableDefault, &found) != cudaSuccess) cudaGetLastError();
+#if CUDART_VERSION >= 12050
+    const cudaError_t error = cudaGetDriverEntryPointByVersion("cuFuncGetParamInfo", &entry, 12040, cudaEnableDefault, &found);
+#else
+    const cudaError_t error = cudaGetDriverEntryPoint("cuFuncGetParamInfo", &entry, cudaEnableDefault, &found);
+#endif
+    if (error != cudaSuccess) cudaGetLastError();  // a driver older than 12.4: no graphs
     return (parameter_info)entry;
 }
 
