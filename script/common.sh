@@ -94,6 +94,7 @@ count_last_line() {
         # shellcheck disable=SC2086
         set -- $line
         count "$1" "$3" "$5"
+        [ "$3" = 0 ] || { echo "FAIL $name: $3 failed" >&2; grep -E '^FAIL' "$log" | head -n 20 >&2; }
         if [ "$status" != 0 ] && [ "$3" = 0 ]; then
             count 0 1 0
             echo "FAIL $name: exit status $status" >&2

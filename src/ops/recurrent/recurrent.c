@@ -131,7 +131,7 @@ static nbx_status cudnn_rnn(nbx_op_call *c) {
                  .bidirectional = arg_bool(c, 13)};
     if (mode < RECURRENT_RELU || mode > RECURRENT_GRU) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "mode %lld is none of 0 to 3", (long long)mode);
     if ((mode == RECURRENT_LSTM) != (n.c != NULL)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "cx goes with an LSTM, and only with one");
-    n.has_biases = each - n.projects == 4;
+    n.has_biases = each == 4 + n.projects;
     n.params = arg_tensors(c, 1, &n.param_count);
     if (sizes) {
         n.batch_first = false;
