@@ -92,6 +92,20 @@ bool nbx_shape_equal(int rank_a, const int64_t *a, int rank_b, const int64_t *b)
 static inline bool nbx_same_shape(const nbx_tensor *a, const nbx_tensor *b) {
     return nbx_shape_equal(a->rank, a->shape, b->rank, b->shape);
 }
+// Bytes from the first element to element i, in row-major order of the first `rank` dims.
+static inline int64_t nbx_element_offset(const nbx_tensor *t, int rank, int64_t i) {
+    int64_t offset = 0;
+    for (int d = rank - 1; d >= 0; d--) {
+        offset += i % t->shape[d] * t->stride[d];
+        i /= t->shape[d];
+    }
+    return offset * (int64_t)nbx_dtype_size((nbx_dtype)t->dtype);
+}
+// Stride, in elements, along dim d of t broadcast to `rank` dims: 0 where it is repeated.
+static inline int64_t nbx_broadcast_stride(const nbx_tensor *t, int rank, int d) {
+    const int own = d - (rank - t->rank);
+    return own < 0 || t->shape[own] == 1 ? 0 : t->stride[own];
+}
 void nbx_strides_contiguous(int rank, const int64_t *shape, int64_t *stride);
 // Strides of a memory format (channels last needs rank 4, channels last 3d rank 5).
 void nbx_strides_format(nbx_memory_format format, int rank, const int64_t *shape, int64_t *stride);

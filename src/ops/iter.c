@@ -6,9 +6,7 @@
 
 // Stride in bytes of dim i (of `rank` dims) of a tensor broadcast to a shape.
 static int64_t stride_bytes(const nbx_tensor *t, int rank, int i) {
-    const int own = i - (rank - t->rank);
-    if (own < 0 || t->shape[own] == 1) return 0;
-    return t->stride[own] * (int64_t)nbx_dtype_size((nbx_dtype)t->dtype);
+    return nbx_broadcast_stride(t, rank, i) * (int64_t)nbx_dtype_size((nbx_dtype)t->dtype);
 }
 
 // ------------------------------------------------------------------------------------------------------------- order

@@ -64,18 +64,6 @@ nbx_status ew_check_number(nbx_op_call *c, nbx_dtype dtype, const nbx_value *num
 }
 
 // ------------------------------------------------------------------------------------------------------------- dtypes
-static nbx_dtype of_kind(uint8_t kind, nbx_dtype compute) {
-    switch ((ew_kind)kind) {
-    case EW_BOOL: return NBX_BOOL;
-    case EW_REAL: return nbx_dtype_to_real(compute);
-    case EW_COMPLEX: return nbx_dtype_to_complex(compute);
-    case EW_INT32: return NBX_INT32;
-    case EW_INT64: return NBX_INT64;
-    case EW_SAME: break;
-    }
-    return compute;
-}
-
 static nbx_status promote(nbx_op_call *c, const ew_row *row, nbx_dtype *compute) {
     nbx_promotion p;
     nbx_promotion_start(&p);
@@ -101,8 +89,8 @@ nbx_status ew_resolve(nbx_op_call *c, const ew_row *row, ew_types *types, ew_par
     else status = promote(c, row, &types->compute);
     if (status != NBX_OK) return status;
     if (row->rule == EW_FLOAT && nbx_dtype_is_integral(types->compute, true)) types->compute = NBX_FLOAT32;
-    types->out[0] = of_kind(row->out[0], types->compute);
-    if (row->outputs > 1) types->out[1] = of_kind(row->out[1], types->compute);
+    types->out[0] = ew_dtype_of(row->out[0], types->compute);
+    if (row->outputs > 1) types->out[1] = ew_dtype_of(row->out[1], types->compute);
     if (row->setup) status = row->setup(c, types, params);
     if (status != NBX_OK) return status;
     if (row->accepts && !(row->accepts >> types->compute & 1))
@@ -207,7 +195,7 @@ nbx_status ew_plan_make(nbx_op_call *c, const ew_row *row, const ew_loops *loops
     for (int k = 0; k < p->operands; k++) {
         const bool is_out = k < p->outs;
         const nbx_value *v = is_out ? NULL : &c->args[row->arg[k - p->outs]];
-        p->tile[k] = (uint8_t)of_kind(is_out ? row->out[k] : row->in[k - p->outs], p->run_dtype);
+        p->tile[k] = (uint8_t)ew_dtype_of(is_out ? row->out[k] : row->in[k - p->outs], p->run_dtype);
         p->number[k] = -1;
         tensors[k] = is_out ? out_get(c, k) : v->kind == NBX_KIND_TENSOR ? v->as.tensor : NULL;
         if (!tensors[k]) plan_number(p, k, types.compute, v);

@@ -30,6 +30,18 @@ typedef enum ew_kind {
     EW_INT64,
 } ew_kind;
 
+static inline nbx_dtype ew_dtype_of(uint8_t kind, nbx_dtype compute) {
+    switch ((ew_kind)kind) {
+    case EW_BOOL: return NBX_BOOL;
+    case EW_REAL: return nbx_dtype_to_real(compute);
+    case EW_COMPLEX: return nbx_dtype_to_complex(compute);
+    case EW_INT32: return NBX_INT32;
+    case EW_INT64: return NBX_INT64;
+    case EW_SAME: break;
+    }
+    return compute;
+}
+
 // Numbers a loop reads: what setup took from the call's other arguments.
 typedef struct ew_params {
     double f[8];

@@ -139,6 +139,13 @@ template <typename C> static __device__ __forceinline__ void ewc_store(int dtype
     }
 }
 
+// x as an element of the dtype would have it.
+template <typename C> static __device__ __noinline__ C ewc_through(int dtype, C x) {
+    double room[2];
+    ewc_store<C>(dtype, room, x);
+    return ewc_load<C>(dtype, room);
+}
+
 // ------------------------------------------------------------------------------------------------------------- vectors
 template <typename C, typename S, typename F> static __device__ __forceinline__ void ewc_widen(const void *at, C (&x)[EWC_LANES], F get) {
     constexpr int WORDS = (int)sizeof(S) * EWC_LANES / 16 > 0 ? (int)sizeof(S) * EWC_LANES / 16 : 1;
@@ -498,9 +505,10 @@ template <typename C> static __device__ __forceinline__ C number(const ewc_param
 template <> __device__ __forceinline__ int64_t number<int64_t>(const ewc_params &p) { return p.i[0]; }
 template <> __device__ __forceinline__ cfloat number<cfloat>(const ewc_params &p) { return {(float)p.f[0], (float)p.f[1]}; }
 template <> __device__ __forceinline__ cdouble number<cdouble>(const ewc_params &p) { return {p.f[0], p.f[1]}; }
+static __device__ __forceinline__ bool is_half(const ewc_params &p) { return p.compute == NBX_BFLOAT16 || p.compute == NBX_FLOAT16; }
 // Rounded to the dtype of computing where that is narrower than float.
 template <typename C> static __device__ __forceinline__ C narrowed(C x, const ewc_params &p) {
-    return p.compute == NBX_BFLOAT16 || p.compute == NBX_FLOAT16 ? ewc_rounded<C>(p.compute, x) : x;
+    return is_half(p) ? ewc_rounded<C>(p.compute, x) : x;
 }
 
 #endif

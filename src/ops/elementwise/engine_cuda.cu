@@ -64,21 +64,9 @@ nbx_status ewc_plan_operands(nbx_op_call *c, int outs, int operands, const nbx_t
     return NBX_OK;
 }
 
-static nbx_dtype of_kind(uint8_t kind, nbx_dtype compute) {
-    switch ((ew_kind)kind) {
-    case EW_BOOL: return NBX_BOOL;
-    case EW_REAL: return nbx_dtype_to_real(compute);
-    case EW_COMPLEX: return nbx_dtype_to_complex(compute);
-    case EW_INT32: return NBX_INT32;
-    case EW_INT64: return NBX_INT64;
-    case EW_SAME: break;
-    }
-    return compute;
-}
-
 // A number among the inputs: an element of the dtype its argument is computed in, rounded to 16 bits first where ATen does.
 static void plan_number(ewc_plan *p, const ew_row *row, int slot, nbx_dtype compute, const nbx_value *v) {
-    nbx_dtype dtype = of_kind(row->in[slot], compute);
+    nbx_dtype dtype = ew_dtype_of(row->in[slot], compute);
     const bool half = dtype == NBX_FLOAT16 || dtype == NBX_BFLOAT16;
     if (half && ew_is_exact(row, slot)) dtype = NBX_FLOAT32;
     ew_store_number(dtype, p->value[slot], v);

@@ -48,7 +48,6 @@ static __device__ __forceinline__ float quick_gelu(float x, bool by_tanh) {
 }
 static __device__ __forceinline__ double quick_silu(double x) { return x * sigmoid_of(x); }
 static __device__ __forceinline__ double quick_gelu(double x, bool by_tanh) { return gelu_of(x, by_tanh); }
-static __device__ __forceinline__ bool is_half(const ewc_params &p) { return p.compute == NBX_BFLOAT16 || p.compute == NBX_FLOAT16; }
 
 template <typename C> static __device__ __forceinline__ C softplus_of(C x, const ewc_params &p) {
     return x * (C)p.f[0] > (C)p.f[1] ? x : log1p(exp(x * (C)p.f[0])) / (C)p.f[0];

@@ -154,12 +154,7 @@ static nbx_status dense_backward_infer(nbx_op_call *c) {
 
 // Byte offset of row i of t, whose last `tail` dims make a row.
 static int64_t row_of(const nbx_tensor *t, int64_t i, int tail) {
-    int64_t offset = 0;
-    for (int d = t->rank - 1 - tail; d >= 0; d--) {
-        offset += i % t->shape[d] * t->stride[d];
-        i /= t->shape[d];
-    }
-    return offset * (int64_t)nbx_dtype_size((nbx_dtype)t->dtype);
+    return nbx_element_offset(t, t->rank - tail, i);
 }
 
 static nbx_status dense_backward(nbx_op_call *c) {

@@ -176,10 +176,7 @@ static nbx_status put_cpu(nbx_op_call *c) {
     r.rows = nbx_data(values);
     r.write = true;
     r.how = arg_bool(c, 3) ? NBX_COMBINE_ADD : NBX_COMBINE_SET;
-    for (int d = 0; d < rank; d++) {
-        const int own = d - (rank - values->rank);
-        bytes[d] = own < 0 || values->shape[own] == 1 ? 0 : values->stride[own] * r.width;
-    }
+    for (int d = 0; d < rank; d++) bytes[d] = nbx_broadcast_stride(values, rank, d) * r.width;
     nbx_rows_strides(&r, bytes);
     return nbx_rows_run(c, &r);
 }

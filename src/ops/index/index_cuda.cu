@@ -342,17 +342,26 @@ static void byte_strides(const nbx_tensor *t, int64_t *bytes) {
     for (int d = 0; d < t->rank; d++) bytes[d] = t->stride[d] * (int64_t)nbx_dtype_size((nbx_dtype)t->dtype);
 }
 
+// self indexed by the list of tensors that is argument 1.
+static nbx_status plan_list(nbx_op_call *c, nbx_rows *r, const nbx_tensor *self, int *rank) {
+    int count;
+    const nbx_tensor *const *list = arg_tensors(c, 1, &count);
+    int64_t shape[NBX_MAX_RANK];
+    const nbx_status status = nbx_rows_plan(c, r, self, count, list, rank, shape);
+    if (status != NBX_OK) return status;
+    r->table = (char *)nbx_data(self);
+    r->wrap = true;
+    return NBX_OK;
+}
+
 static nbx_status index_cuda(nbx_op_call *c) {
     const nbx_tensor *self = arg_tensor(c, 0), *out = out_get(c, 0);
-    int count, rank;
-    const nbx_tensor *const *list = arg_tensors(c, 1, &count);
-    int64_t shape[NBX_MAX_RANK], bytes[NBX_MAX_RANK];
+    int rank;
+    int64_t bytes[NBX_MAX_RANK];
     nbx_rows r;
-    const nbx_status status = nbx_rows_plan(c, &r, self, count, list, &rank, shape);
+    const nbx_status status = plan_list(c, &r, self, &rank);
     if (status != NBX_OK) return status;
-    r.table = (char *)nbx_data(self);
     r.rows = (char *)nbx_data(out);
-    r.wrap = true;
     byte_strides(out, bytes);
     nbx_rows_strides(&r, bytes);
     return run_rows(c, &r);
@@ -360,20 +369,15 @@ static nbx_status index_cuda(nbx_op_call *c) {
 
 static nbx_status index_put_cuda(nbx_op_call *c) {
     const nbx_tensor *self = arg_tensor(c, 0), *values = arg_tensor(c, 2);
-    int count, rank;
-    const nbx_tensor *const *list = arg_tensors(c, 1, &count);
-    int64_t shape[NBX_MAX_RANK], bytes[NBX_MAX_RANK];
+    int rank;
+    int64_t bytes[NBX_MAX_RANK];
     nbx_rows r;
-    const nbx_status status = nbx_rows_plan(c, &r, self, count, list, &rank, shape);
+    const nbx_status status = plan_list(c, &r, self, &rank);
     if (status != NBX_OK) return status;
-    r.table = (char *)nbx_data(self);
     r.rows = (char *)nbx_data(values);
-    r.wrap = r.write = true;
+    r.write = true;
     r.how = arg_bool(c, 3) ? NBX_COMBINE_ADD : NBX_COMBINE_SET;
-    for (int d = 0; d < rank; d++) {
-        const int own = d - (rank - values->rank);
-        bytes[d] = own < 0 || values->shape[own] == 1 ? 0 : values->stride[own] * r.width;
-    }
+    for (int d = 0; d < rank; d++) bytes[d] = nbx_broadcast_stride(values, rank, d) * r.width;
     nbx_rows_strides(&r, bytes);
     return run_rows(c, &r);
 }

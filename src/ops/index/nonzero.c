@@ -253,10 +253,7 @@ static nbx_status masked_scatter_infer(nbx_op_call *c) {
 }
 
 static void broadcast_strides(const nbx_tensor *t, const nbx_tensor *to, int64_t *bytes) {
-    for (int d = 0; d < to->rank; d++) {
-        const int own = d - (to->rank - t->rank);
-        bytes[d] = own < 0 || t->shape[own] == 1 ? 0 : t->stride[own] * (int64_t)nbx_dtype_size((nbx_dtype)t->dtype);
-    }
+    for (int d = 0; d < to->rank; d++) bytes[d] = nbx_broadcast_stride(t, to->rank, d) * (int64_t)nbx_dtype_size((nbx_dtype)t->dtype);
 }
 
 static nbx_status masked_scatter(nbx_op_call *c) {

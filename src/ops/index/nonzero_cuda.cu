@@ -217,9 +217,8 @@ static nbx_status masked_scatter_cuda(nbx_op_call *c) {
     if (nbx_data(out) != nbx_data(self) || out->storage != self->storage) {
         device_view v;
         for (int d = 0; d < out->rank; d++) {
-            const int own = d - (out->rank - self->rank);
             v.shape[d] = out->shape[d];
-            v.stride[d] = own < 0 || self->shape[own] == 1 ? 0 : self->stride[own];
+            v.stride[d] = nbx_broadcast_stride(self, out->rank, d);
         }
         status = nbx_cuda_copy(c, out, view_of(&v, nbx_data(self), (nbx_dtype)self->dtype, out->rank));
         if (status != NBX_OK) return status;

@@ -31,10 +31,7 @@ static nbx_status plan_index(nbx_op_call *c, nbx_rows *r) {
     for (int i = 0; i < r->count; i++) {
         const nbx_tensor *t = r->index[i];
         const int64_t width = (int64_t)nbx_dtype_size((nbx_dtype)t->dtype);
-        for (int d = 0; d < r->index_rank; d++) {
-            const int own = d - (r->index_rank - t->rank);
-            r->index_stride[i][d] = own < 0 || t->shape[own] == 1 ? 0 : t->stride[own] * width;
-        }
+        for (int d = 0; d < r->index_rank; d++) r->index_stride[i][d] = nbx_broadcast_stride(t, r->index_rank, d) * width;
     }
     return NBX_OK;
 }

@@ -9,14 +9,7 @@ enum { GRAIN = 2048 };
 
 // Byte offset of flat element i, in row-major order of the shape.
 static int64_t flat_offset(const nbx_tensor *t, int64_t i) {
-    const int64_t width = (int64_t)nbx_dtype_size((nbx_dtype)t->dtype);
-    if (t->contiguous) return i * width;
-    int64_t offset = 0;
-    for (int d = t->rank - 1; d >= 0; d--) {
-        offset += i % t->shape[d] * t->stride[d];
-        i /= t->shape[d];
-    }
-    return offset * width;
+    return t->contiguous ? i * (int64_t)nbx_dtype_size((nbx_dtype)t->dtype) : nbx_element_offset(t, t->rank, i);
 }
 
 typedef struct take_job {

@@ -82,12 +82,7 @@ static nbx_status rrelu_infer(nbx_op_call *c) {
 }
 
 static char *at_index(const nbx_tensor *t, int64_t i) {
-    int64_t offset = 0;
-    for (int d = t->rank - 1; d >= 0; d--) {
-        offset += i % t->shape[d] * t->stride[d];
-        i /= t->shape[d];
-    }
-    return (char *)nbx_data(t) + offset * (int64_t)nbx_dtype_size((nbx_dtype)t->dtype);
+    return (char *)nbx_data(t) + nbx_element_offset(t, t->rank, i);
 }
 
 static nbx_status rrelu_run(nbx_op_call *c) {

@@ -41,14 +41,8 @@ static __device__ __forceinline__ void kept_place(const red_call &p, int64_t ind
     }
 }
 
-template <typename C> static __device__ __noinline__ C through(int dtype, C x) {
-    double room[2];
-    ewc_store<C>(dtype, room, x);
-    return ewc_load<C>(dtype, room);
-}
-
 template <typename A, int DTYPE> static __device__ __forceinline__ void take(const red_call &p, A &a, int64_t index, typename A::value x) {
-    a.add(p.op, p.target.p, DTYPE < 0 && p.round_cast ? through<typename A::value>(p.cast, x) : x, index);
+    a.add(p.op, p.target.p, DTYPE < 0 && p.round_cast ? ewc_through<typename A::value>(p.cast, x) : x, index);
 }
 
 template <typename A> static __device__ __forceinline__ void give(const red_call &p, int64_t index, int64_t to, const A &a) {

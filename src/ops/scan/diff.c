@@ -52,15 +52,23 @@ static nbx_status compose_trapezoid_of_none(nbx_op_call *c, const nbx_tensor *y,
     return out_tensor(c, 0, do_full(c->ctx, nbx_device_of(y), (nbx_dtype)y->dtype, rank, shape, I(0)));
 }
 
+// The dim of (y, dx, dim), checked with the others.
+static nbx_status even_dim(nbx_op_call *c, int *dim) {
+    const nbx_tensor *y = arg_tensor(c, 0);
+    const nbx_status status = nbx_call_dim(c, arg_int(c, 2), y->rank, dim);
+    if (status != NBX_OK) return status;
+    if (y->rank == 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expected a tensor of at least one dim");
+    if (c->args[1].kind == NBX_KIND_BOOL) return nbx_call_fail(c, NBX_ERROR_DTYPE, "dx must not be a bool");
+    return NBX_OK;
+}
+
 // (sum(y) - (y[0] + y[-1]) / 2) dx along dim; 0 without elements.
 static nbx_status compose_trapezoid(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
     const nbx_tensor *y = arg_tensor(c, 0);
     int dim;
-    const nbx_status status = nbx_call_dim(c, arg_int(c, 2), y->rank, &dim);
+    const nbx_status status = even_dim(c, &dim);
     if (status != NBX_OK) return status;
-    if (y->rank == 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expected a tensor of at least one dim");
-    if (c->args[1].kind == NBX_KIND_BOOL) return nbx_call_fail(c, NBX_ERROR_DTYPE, "dx must not be a bool");
     if (y->shape[dim] == 0) return compose_trapezoid_of_none(c, y, dim);
     const int64_t at = dim;
     const nbx_tensor *ends = do_add(ctx, do_select(ctx, y, dim, 0), do_select(ctx, y, dim, -1));
@@ -73,10 +81,8 @@ static nbx_status compose_cumulative_trapezoid(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
     const nbx_tensor *y = arg_tensor(c, 0);
     int dim;
-    const nbx_status status = nbx_call_dim(c, arg_int(c, 2), y->rank, &dim);
+    const nbx_status status = even_dim(c, &dim);
     if (status != NBX_OK) return status;
-    if (y->rank == 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expected a tensor of at least one dim");
-    if (c->args[1].kind == NBX_KIND_BOOL) return nbx_call_fail(c, NBX_ERROR_DTYPE, "dx must not be a bool");
     const double half = nbx_scalar_to_double(&c->args[1]) / 2.0;
     const nbx_tensor *areas = NBX_DO(ctx, "aten::mul.Scalar", T(neighbours(ctx, y, dim)), F(half));
     return out_tensor(c, 0, NBX_DO(ctx, "aten::cumsum", T(areas), I(dim)));

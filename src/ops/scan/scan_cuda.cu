@@ -51,15 +51,9 @@ template <typename C, bool PLACED> static __device__ __forceinline__ running<C, 
     return r;
 }
 
-template <typename C> static __device__ __noinline__ C through(int dtype, C x) {
-    double room[2];
-    ewc_store<C>(dtype, room, x);
-    return ewc_load<C>(dtype, room);
-}
-
 template <typename C, bool PLACED> static __device__ __forceinline__ running<C, PLACED> as_read(const scan_call &p, C v, int64_t i) {
     running<C, PLACED> r;
-    r.v = p.through ? through<C>(p.cast, v) : v;
+    r.v = p.through ? ewc_through<C>(p.cast, v) : v;
     if constexpr (ewc_class<C>::complex)
         if (i == 0 && p.op == SCAN_PROD) r.v = C{1, 0} * r.v;  // ATen begins with 1, which makes NaN of infinite parts
     if constexpr (PLACED) r.at = i;

@@ -9,12 +9,7 @@
 
 // The i-th element in row-major order.
 static const char *element_at(const nbx_tensor *t, int64_t i) {
-    int64_t offset = 0;
-    for (int d = t->rank - 1; d >= 0; d--) {
-        offset += i % t->shape[d] * t->stride[d];
-        i /= t->shape[d];
-    }
-    return (const char *)nbx_data(t) + offset * (int64_t)nbx_dtype_size((nbx_dtype)t->dtype);
+    return (const char *)nbx_data(t) + nbx_element_offset(t, t->rank, i);
 }
 
 static double value_at(const nbx_tensor *t, int64_t i) { return element_double((nbx_dtype)t->dtype, element_at(t, i)); }

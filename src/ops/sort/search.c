@@ -214,12 +214,7 @@ static bool key_in(nbx_dtype common, nbx_dtype own, const char *p, uint64_t *key
 }
 
 static const char *element_at(const nbx_tensor *t, int64_t i) {
-    int64_t offset = 0;
-    for (int d = t->rank - 1; d >= 0; d--) {
-        offset += i % t->shape[d] * t->stride[d];
-        i /= t->shape[d];
-    }
-    return (const char *)nbx_data(t) + offset * (int64_t)nbx_dtype_size((nbx_dtype)t->dtype);
+    return (const char *)nbx_data(t) + nbx_element_offset(t, t->rank, i);
 }
 
 static void isin_values(void *arg, int64_t begin, int64_t end, int thread) {
