@@ -118,7 +118,6 @@ static nbx_tensor *of_probabilities(nbx_op_call *c, const nbx_tensor *x, const n
         nbx_call_fail(c, NBX_ERROR_ARGUMENT, "ignore_index is not supported for class probabilities");
         return NULL;
     }
-    target = loss_wide(ctx, target);
     if (smoothing > 0)
         target = NBX_DO(ctx, "aten::add.Scalar", T(NBX_DO(ctx, "aten::mul.Scalar", T(target), F(1.0 - smoothing))),
                         F(smoothing / (double)classes));
@@ -155,7 +154,7 @@ static nbx_tensor *smooth_part(nbx_op_call *c, const nbx_tensor *x, const nbx_te
 
 static nbx_status compose_cross_entropy(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
-    const nbx_tensor *x = arg_tensor(c, 0), *target = arg_tensor(c, 1), *weight = loss_wide(ctx, arg_tensor(c, 2));
+    const nbx_tensor *x = arg_tensor(c, 0), *target = arg_tensor(c, 1), *weight = arg_tensor(c, 2);
     const nbx_dtype dtype = (nbx_dtype)x->dtype;
     const double smoothing = arg_float(c, 5);
     const int64_t class_dim = x->rank == 1 ? 0 : 1;
@@ -165,8 +164,7 @@ static nbx_status compose_cross_entropy(nbx_op_call *c) {
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "weight should be defined for all %lld classes", (long long)x->shape[class_dim]);
     const bool probabilities = nbx_same_shape(x, target);
     if (!probabilities && smoothing > 1.0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "label_smoothing is above 1: %g", smoothing);
-    const nbx_dtype wide = dtype == NBX_FLOAT64 ? NBX_FLOAT64 : NBX_FLOAT32;
-    const nbx_tensor *logs = NBX_DO(ctx, "aten::log_softmax.int", T(x), I(class_dim), nbx_of_dtype(wide)), *loss;
+    const nbx_tensor *logs = NBX_DO(ctx, "aten::log_softmax.int", T(x), I(class_dim), nbx_of_dtype(dtype)), *loss;
     if (!logs) return nbx_last_status(ctx);
     if (probabilities) {
         loss = of_probabilities(c, logs, target, weight, class_dim, smoothing);
@@ -178,7 +176,7 @@ static nbx_status compose_cross_entropy(nbx_op_call *c) {
             loss = do_add(ctx, NBX_DO(ctx, "aten::mul.Scalar", T(loss), F(1.0 - smoothing)), smooth);
         }
     }
-    return out_tensor(c, 0, loss ? do_cast(ctx, loss, dtype) : NULL);
+    return out_tensor(c, 0, loss);
 }
 
 const nbx_op nbx_ops_cross_entropy[] = {

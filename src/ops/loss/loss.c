@@ -1,4 +1,5 @@
-// Losses made of elementwise operators and a reduction, in ATen's formulas.
+// Losses made of elementwise operators and a reduction, in ATen's formulas: as there, float16 and bfloat16 are rounded by
+// every operator of the formula, and before the reduction.
 //   reduction: 0 the loss of every element, 1 their mean, 2 their sum
 #include "ops/loss/loss.h"
 
@@ -6,11 +7,8 @@
 
 #include "ops/compose.h"
 
-static bool is_half(const nbx_tensor *t) { return t->dtype == NBX_FLOAT16 || t->dtype == NBX_BFLOAT16; }
-
-nbx_tensor *loss_wide(nbx_context *ctx, const nbx_tensor *t) {
-    if (!t || !is_half(t)) return (nbx_tensor *)t;
-    return do_cast(ctx, t, NBX_FLOAT32);
+static nbx_tensor *wide(nbx_context *ctx, const nbx_tensor *t) {
+    return t && (t->dtype == NBX_FLOAT16 || t->dtype == NBX_BFLOAT16) ? do_cast(ctx, t, NBX_FLOAT32) : (nbx_tensor *)t;
 }
 
 static nbx_tensor *reduce_losses(nbx_op_call *c, const nbx_tensor *losses, int64_t reduction) {
@@ -19,9 +17,8 @@ static nbx_tensor *reduce_losses(nbx_op_call *c, const nbx_tensor *losses, int64
     return (nbx_tensor *)losses;
 }
 
-nbx_status loss_finish(nbx_op_call *c, const nbx_tensor *losses, int64_t reduction, nbx_dtype dtype) {
-    const nbx_tensor *result = reduce_losses(c, losses, reduction);
-    return out_tensor(c, 0, result ? do_cast(c->ctx, result, dtype) : NULL);
+static nbx_status finish(nbx_op_call *c, const nbx_tensor *losses, int64_t reduction, nbx_dtype dtype) {
+    return out_tensor(c, 0, reduce_losses(c, do_cast(c->ctx, losses, dtype), reduction));
 }
 
 // dtype of the result of two arguments, by promotion.
@@ -49,27 +46,25 @@ static nbx_status need_floats(nbx_op_call *c, nbx_dtype dtype) {
 }
 
 // ------------------------------------------------------------------------------------------------------- of differences
-// |self - target| in the compute dtype; NULL after a failure.
+// |self - target|, in float32 for halves: these are one kernel each; NULL after a failure.
 static nbx_tensor *distance(nbx_op_call *c, nbx_dtype *dtype) {
     const nbx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     *dtype = common_dtype(a, b);
     if (need_floats(c, *dtype) != NBX_OK) return NULL;
-    return do_unary(c->ctx, "aten::abs", do_sub(c->ctx, loss_wide(c->ctx, a), loss_wide(c->ctx, b)));
+    return do_unary(c->ctx, "aten::abs", do_sub(c->ctx, wide(c->ctx, a), wide(c->ctx, b)));
 }
 
 static nbx_status compose_mse(nbx_op_call *c) {
-    nbx_dtype dtype;
-    const nbx_tensor *d = distance(c, &dtype);
-    return loss_finish(c, do_mul(c->ctx, d, d), arg_int(c, 2), dtype);
+    const nbx_dtype dtype = common_dtype(arg_tensor(c, 0), arg_tensor(c, 1));
+    const nbx_status status = need_floats(c, dtype);
+    if (status != NBX_OK) return status;
+    const nbx_tensor *d = do_sub(c->ctx, arg_tensor(c, 0), arg_tensor(c, 1));
+    return finish(c, do_mul(c->ctx, d, d), arg_int(c, 2), dtype);
 }
 
 static nbx_status compose_l1(nbx_op_call *c) {
     const nbx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
-    const nbx_tensor *d = do_unary(c->ctx, "aten::abs", do_sub(c->ctx, loss_wide(c->ctx, a), loss_wide(c->ctx, b)));
-    const nbx_dtype common = common_dtype(a, b);
-    const nbx_tensor *result = reduce_losses(c, d, arg_int(c, 2));
-    if (result && nbx_dtype_is_float(common)) result = do_cast(c->ctx, result, common);
-    return out_tensor(c, 0, result);
+    return out_tensor(c, 0, reduce_losses(c, do_unary(c->ctx, "aten::abs", do_sub(c->ctx, a, b)), arg_int(c, 2)));
 }
 
 // d < edge: d^2 / (2 beta), else slope (d - edge / 2)
@@ -78,7 +73,7 @@ static nbx_status piecewise(nbx_op_call *c, const nbx_tensor *d, double edge, do
     const nbx_tensor *square = times(ctx, do_mul(ctx, d, d), curve);
     const nbx_tensor *line = times(ctx, add_number(ctx, d, -0.5 * edge), slope);
     const nbx_tensor *near = NBX_DO(ctx, "aten::lt.Scalar", T(d), F(edge));
-    return loss_finish(c, either(ctx, near, square, line), arg_int(c, 2), dtype);
+    return finish(c, either(ctx, near, square, line), arg_int(c, 2), dtype);
 }
 
 static nbx_status compose_smooth_l1(nbx_op_call *c) {
@@ -103,47 +98,47 @@ static nbx_status compose_huber(nbx_op_call *c) {
 static nbx_status compose_bce(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
     const nbx_dtype dtype = (nbx_dtype)arg_tensor(c, 0)->dtype;
-    const nbx_tensor *x = loss_wide(ctx, arg_tensor(c, 0)), *y = loss_wide(ctx, arg_tensor(c, 1)), *weight = arg_tensor(c, 2);
+    const nbx_tensor *x = arg_tensor(c, 0), *y = arg_tensor(c, 1), *weight = arg_tensor(c, 2);
     const nbx_status status = need_floats(c, dtype);
     if (status != NBX_OK) return status;
     const nbx_tensor *no = at_least(ctx, do_unary(ctx, "aten::log1p", do_unary(ctx, "aten::neg", x)), I(-100));
     const nbx_tensor *yes = at_least(ctx, do_unary(ctx, "aten::log", x), I(-100));
     const nbx_tensor *loss = do_sub(ctx, do_mul(ctx, NBX_DO(ctx, "aten::sub.Scalar", T(y), I(1)), no), do_mul(ctx, y, yes));
-    if (weight) loss = do_mul(ctx, loss, loss_wide(ctx, weight));
-    return loss_finish(c, loss, arg_int(c, 3), dtype);
+    if (weight) loss = do_mul(ctx, loss, weight);
+    return finish(c, loss, arg_int(c, 3), dtype);
 }
 
 // (1 - target) x - (1 + (pos_weight - 1) target) log_sigmoid(x)
 static nbx_status compose_bce_with_logits(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
-    const nbx_tensor *x = loss_wide(ctx, arg_tensor(c, 0)), *y = loss_wide(ctx, arg_tensor(c, 1));
+    const nbx_tensor *x = arg_tensor(c, 0), *y = arg_tensor(c, 1);
     const nbx_tensor *weight = arg_tensor(c, 2), *pos_weight = arg_tensor(c, 3);
     const nbx_dtype dtype = common_dtype(arg_tensor(c, 0), arg_tensor(c, 1));
     const nbx_tensor *log_sigmoid = do_unary(ctx, "aten::log_sigmoid", x);
     if (pos_weight) {
-        const nbx_tensor *more = NBX_DO(ctx, "aten::sub.Scalar", T(loss_wide(ctx, pos_weight)), I(1));
+        const nbx_tensor *more = NBX_DO(ctx, "aten::sub.Scalar", T(pos_weight), I(1));
         log_sigmoid = do_mul(ctx, log_sigmoid, NBX_DO(ctx, "aten::add.Scalar", T(do_mul(ctx, more, y)), I(1)));
     }
     const nbx_tensor *loss = do_sub(ctx, do_mul(ctx, minus_from(ctx, I(1), y), x), log_sigmoid);
-    if (weight) loss = do_mul(ctx, loss, loss_wide(ctx, weight));
-    return loss_finish(c, loss, arg_int(c, 4), dtype);
+    if (weight) loss = do_mul(ctx, loss, weight);
+    return finish(c, loss, arg_int(c, 4), dtype);
 }
 
 // target (log(target) - x), with target a logarithm if log_target
 static nbx_status compose_kl_div(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
-    const nbx_tensor *x = loss_wide(ctx, arg_tensor(c, 0)), *y = loss_wide(ctx, arg_tensor(c, 1)), *loss;
+    const nbx_tensor *x = arg_tensor(c, 0), *y = arg_tensor(c, 1), *loss;
     const nbx_dtype dtype = common_dtype(arg_tensor(c, 0), arg_tensor(c, 1));
     if (nbx_dtype_is_complex(dtype)) return nbx_call_fail(c, NBX_ERROR_DTYPE, "not implemented for %s", nbx_dtype_name(dtype));
     if (arg_bool(c, 3)) loss = do_mul(ctx, do_unary(ctx, "aten::exp", y), do_sub(ctx, y, x));
     else loss = do_sub(ctx, NBX_DO(ctx, "aten::xlogy.Tensor", T(y), T(y)), do_mul(ctx, y, x));
-    return loss_finish(c, loss, arg_int(c, 2), nbx_dtype_is_float(dtype) || !loss ? dtype : (nbx_dtype)loss->dtype);
+    return finish(c, loss, arg_int(c, 2), nbx_dtype_is_float(dtype) || !loss ? dtype : (nbx_dtype)loss->dtype);
 }
 
 // exp(x) - target x, or x - target log(x + eps); `full` adds Stirling's term where target > 1
 static nbx_status compose_poisson_nll(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
-    const nbx_tensor *x = loss_wide(ctx, arg_tensor(c, 0)), *y = loss_wide(ctx, arg_tensor(c, 1)), *loss;
+    const nbx_tensor *x = arg_tensor(c, 0), *y = arg_tensor(c, 1), *loss;
     const nbx_dtype dtype = common_dtype(arg_tensor(c, 0), arg_tensor(c, 1));
     if (arg_bool(c, 2)) loss = do_sub(ctx, do_unary(ctx, "aten::exp", x), do_mul(ctx, y, x));
     else loss = do_sub(ctx, x, do_mul(ctx, y, do_unary(ctx, "aten::log", add_number(ctx, x, arg_float(c, 4)))));
@@ -154,7 +149,7 @@ static nbx_status compose_poisson_nll(nbx_op_call *c) {
         const nbx_tensor *small = NBX_DO(ctx, "aten::le.Scalar", T(y), I(1));
         loss = do_add(ctx, loss, NBX_DO(ctx, "aten::masked_fill.Scalar", T(term), T(small), I(0)));
     }
-    return loss_finish(c, loss, arg_int(c, 5), nbx_dtype_is_float(dtype) || !loss ? dtype : (nbx_dtype)loss->dtype);
+    return finish(c, loss, arg_int(c, 5), nbx_dtype_is_float(dtype) || !loss ? dtype : (nbx_dtype)loss->dtype);
 }
 
 // ------------------------------------------------------------------------------------------------------------ of margins
@@ -162,21 +157,21 @@ static nbx_status compose_poisson_nll(nbx_op_call *c) {
 static nbx_status compose_soft_margin(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
     const nbx_dtype dtype = (nbx_dtype)arg_tensor(c, 0)->dtype;
-    const nbx_tensor *x = loss_wide(ctx, arg_tensor(c, 0)), *y = loss_wide(ctx, arg_tensor(c, 1));
+    const nbx_tensor *x = arg_tensor(c, 0), *y = arg_tensor(c, 1);
     const nbx_tensor *grown = do_unary(ctx, "aten::exp", do_mul(ctx, do_unary(ctx, "aten::neg", x), y));
-    return loss_finish(c, do_unary(ctx, "aten::log1p", grown), arg_int(c, 2), dtype);
+    return finish(c, do_unary(ctx, "aten::log1p", grown), arg_int(c, 2), dtype);
 }
 
 // x where target is 1, max(0, margin - x) where it is -1; both elsewhere
 static nbx_status compose_hinge_embedding(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
     const nbx_dtype dtype = (nbx_dtype)arg_tensor(c, 0)->dtype;
-    const nbx_tensor *x = loss_wide(ctx, arg_tensor(c, 0)), *y = arg_tensor(c, 1), *zeros = zeros_like(ctx, x);
+    const nbx_tensor *x = arg_tensor(c, 0), *y = arg_tensor(c, 1), *zeros = zeros_like(ctx, x);
     const nbx_tensor *clamped = at_least(ctx, minus_from(ctx, c->args[2], x), I(0));
     const nbx_tensor *apart = either(ctx, NBX_DO(ctx, "aten::ne.Scalar", T(y), I(1)), clamped, zeros);
     const nbx_tensor *own = either(ctx, NBX_DO(ctx, "aten::ne.Scalar", T(y), I(-1)), x, zeros);
     const nbx_tensor *loss = do_add(ctx, apart, own);
-    return loss_finish(c, loss, arg_int(c, 3), nbx_dtype_is_float(dtype) || !loss ? dtype : (nbx_dtype)loss->dtype);
+    return finish(c, loss, arg_int(c, 3), nbx_dtype_is_float(dtype) || !loss ? dtype : (nbx_dtype)loss->dtype);
 }
 
 // max(0, -target (a - b) + margin)
@@ -184,10 +179,10 @@ static nbx_status compose_margin_ranking(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
     const nbx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1), *y = arg_tensor(c, 2);
     const nbx_dtype dtype = common_dtype(a, b);
-    const nbx_tensor *d = do_sub(ctx, loss_wide(ctx, a), loss_wide(ctx, b));
-    const nbx_tensor *raised = add_number(ctx, do_mul(ctx, do_unary(ctx, "aten::neg", loss_wide(ctx, y)), d), arg_float(c, 3));
+    const nbx_tensor *d = do_sub(ctx, a, b);
+    const nbx_tensor *raised = add_number(ctx, do_mul(ctx, do_unary(ctx, "aten::neg", y), d), arg_float(c, 3));
     const nbx_tensor *loss = at_least(ctx, raised, I(0));
-    return loss_finish(c, loss, arg_int(c, 4), nbx_dtype_is_float(dtype) || !loss ? dtype : (nbx_dtype)loss->dtype);
+    return finish(c, loss, arg_int(c, 4), nbx_dtype_is_float(dtype) || !loss ? dtype : (nbx_dtype)loss->dtype);
 }
 
 // 1 - cos(a, b) where target is 1, max(0, cos - margin) where it is -1
@@ -199,7 +194,6 @@ static nbx_status compose_cosine_embedding(nbx_op_call *c) {
     if (a->rank != dim + 1 || b->rank != dim + 1)
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "a target of rank %d needs inputs of rank %d", y->rank, y->rank + 1);
     const nbx_dtype dtype = common_dtype(a, b);
-    a = loss_wide(ctx, a), b = loss_wide(ctx, b);
     const nbx_tensor *product = do_sum(ctx, do_mul(ctx, a, b), 1, &dim, false);
     const nbx_tensor *size_a = add_number(ctx, do_sum(ctx, do_mul(ctx, a, a), 1, &dim, false), 1e-12);
     const nbx_tensor *size_b = add_number(ctx, do_sum(ctx, do_mul(ctx, b, b), 1, &dim, false), 1e-12);
@@ -209,7 +203,7 @@ static nbx_status compose_cosine_embedding(nbx_op_call *c) {
     const nbx_tensor *alike = either(ctx, NBX_DO(ctx, "aten::eq.Scalar", T(y), I(1)), minus_from(ctx, I(1), cosine), zeros);
     const nbx_tensor *other = either(ctx, NBX_DO(ctx, "aten::eq.Scalar", T(y), I(-1)), apart, zeros);
     const nbx_tensor *loss = do_add(ctx, alike, other);
-    return loss_finish(c, loss, arg_int(c, 4), nbx_dtype_is_float(dtype) || !loss ? dtype : (nbx_dtype)loss->dtype);
+    return finish(c, loss, arg_int(c, 4), nbx_dtype_is_float(dtype) || !loss ? dtype : (nbx_dtype)loss->dtype);
 }
 
 // max(0, d(a, p) - d(a, n) + margin), d(x, y) = |x - y + eps|_p; swap: d(p, n) if that is smaller
@@ -219,15 +213,12 @@ static nbx_status compose_triplet_margin(nbx_op_call *c) {
     if (a->rank != p->rank || p->rank != n->rank)
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "anchor, positive and negative have %d, %d and %d dims", a->rank, p->rank, n->rank);
     if (!(arg_float(c, 3) > 0)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "margin must be positive, found %g", arg_float(c, 3));
-    const bool half = is_half(a) && is_half(p) && is_half(n);
-    const nbx_dtype dtype = common_dtype(a, p);
-    if (half) a = loss_wide(ctx, a), p = loss_wide(ctx, p), n = loss_wide(ctx, n);
     const nbx_tensor *same = NBX_DO(ctx, "aten::pairwise_distance", T(a), T(p), c->args[4], c->args[5]);
     const nbx_tensor *other = NBX_DO(ctx, "aten::pairwise_distance", T(a), T(n), c->args[4], c->args[5]);
     if (arg_bool(c, 6))
         other = NBX_DO(ctx, "aten::minimum", T(other), T(NBX_DO(ctx, "aten::pairwise_distance", T(p), T(n), c->args[4], c->args[5])));
     const nbx_tensor *loss = at_least(ctx, do_sub(ctx, add_number(ctx, same, arg_float(c, 3)), other), I(0));
-    return loss_finish(c, loss, arg_int(c, 7), half || !loss ? dtype : (nbx_dtype)loss->dtype);
+    return out_tensor(c, 0, reduce_losses(c, loss, arg_int(c, 7)));
 }
 
 #define LOSS(NAME, FUNCTION) {.name = NAME, .composite = FUNCTION}

@@ -11,11 +11,6 @@ extern "C" {
 
 typedef enum loss_reduction { LOSS_NONE = 0, LOSS_MEAN = 1, LOSS_SUM = 2 } loss_reduction;
 
-// Losses of halves are computed in float32 and rounded once, at the end.
-nbx_tensor *loss_wide(nbx_context *ctx, const nbx_tensor *t);
-// The elements' losses reduced, and given to the call as result 0 in dtype.
-nbx_status loss_finish(nbx_op_call *c, const nbx_tensor *losses, int64_t reduction, nbx_dtype dtype);
-
 // A floating point or integer element as a double.
 static inline double loss_load(const void *p, nbx_dtype dtype) {
     switch (dtype) {

@@ -3,6 +3,7 @@
 // blocks of columns small enough to stay in cache between the two readings.
 #include "cpu/simd.h"
 
+#include "core/half.h"
 #include "cpu/pool.h"
 #include "cpu/vecmath.h"
 #include "ops/reduce/lines.h"
@@ -17,7 +18,8 @@ typedef struct task {
     const char *x;
     char *y;
     nbx_dtype in, out;
-    int64_t width;  // columns of a block
+    nbx_dtype sums;  // ATen keeps the sum and its logarithm in the dtype of x where log_softmax is of the last dim
+    int64_t width;   // columns of a block
 } task;
 
 // ------------------------------------------------------------------------------------------------------------- in float
@@ -84,6 +86,12 @@ static void fill_zero(const task *t, char *y) {
     }
 }
 
+static float log_of_sum(const task *t, double sum) {
+    if (t->sums == NBX_FLOAT16) return nbx_from_f16(nbx_to_f16(logf(nbx_from_f16(nbx_to_f16((float)sum)))));
+    if (t->sums == NBX_BFLOAT16) return nbx_from_bf16(nbx_to_bf16(logf(nbx_from_bf16(nbx_to_bf16((float)sum)))));
+    return (float)log(sum);
+}
+
 static void short_line(const task *t, const char *x, char *y) {
     _Alignas(64) float buffer[SHORT];
     const int64_t n = t->l.length;
@@ -97,7 +105,7 @@ static void short_line(const task *t, const char *x, char *y) {
     }
     const bool log_form = t->job->log;
     const double sum = exp_and_sum(buffer, from, n, most, !log_form);
-    const float divisor = (float)(log_form ? log(sum) : sum);
+    const float divisor = log_form ? log_of_sum(t, sum) : (float)sum;
     scale_and_store(y, t->l.along[0], log_form ? from : buffer, n, divisor, most, log_form, t->out);
 }
 
@@ -129,7 +137,7 @@ static void long_line(const task *t, const char *x, char *y) {
         if (!direct) stage_cast_f32(buffer, x + i * step, step, count, t->in, t->out);
         if (!t->job->log) exp_and_sum(kept, from, count, most, true);
         scale_and_store(y + i * t->l.along[0], t->l.along[0], t->job->log ? from : kept, count,
-                        (float)(t->job->log ? log(sum) : sum), most, t->job->log, t->out);
+                        t->job->log ? log_of_sum(t, sum) : (float)sum, most, t->job->log, t->out);
     }
 }
 
@@ -238,6 +246,7 @@ nbx_status NBX_KERNEL(softmax_cpu)(nbx_op_call *c) {
     const nbx_tensor *x = arg_tensor(c, 0), *y = out_get(c, 0);
     if (x->numel == 0) return NBX_OK;
     task t = {.job = c->state, .x = nbx_data(x), .y = nbx_data(y), .in = (nbx_dtype)x->dtype, .out = (nbx_dtype)y->dtype};
+    t.sums = t.in == t.out && t.job->dim == x->rank - 1 ? t.out : NBX_FLOAT32;
     lines_plan(&t.l, t.job->dim, 2, (const nbx_tensor *[]){y, x});
     const int64_t bytes = (int64_t)nbx_dtype_size(t.out), grain = 4096 / t.l.length + 1;
     const bool columns = t.in == t.out && t.out != NBX_FLOAT64 && t.l.rank > 0 && t.l.step[0][0] == bytes &&
