@@ -138,7 +138,7 @@ static nbx_status check_target(nbx_op_call *c, const nbx_operator *op, const nbx
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "output of shape %s doesn't match the broadcast shape %s",
                              nbx_shape_text(target->rank, target->shape, found, sizeof found),
                              nbx_shape_text(result->rank, result->shape, want, sizeof want));
-    if (nbx_has_internal_overlap(target))
+    if (!(op->form == NBX_FORM_IN_PLACE && (c->op->flags & NBX_OP_SHARED_SELF)) && nbx_has_internal_overlap(target))
         return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "some elements of the tensor to write share memory: clone it first");
     return NBX_OK;
 }

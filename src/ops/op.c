@@ -29,6 +29,21 @@ nbx_status nbx_call_need_float(nbx_op_call *c, const nbx_tensor *t, bool complex
                          nbx_dtype_name(d));
 }
 
+const nbx_tensor *nbx_call_target(const nbx_op_call *c, int k) {
+    for (int i = 0; i < c->schema->param_count; i++) {
+        if (!c->schema->params[i].written || c->args[i].kind != NBX_KIND_TENSOR) continue;
+        if (k-- == 0) return c->args[i].as.tensor;
+    }
+    return NULL;
+}
+
+nbx_status nbx_call_need_target(nbx_op_call *c, int k, nbx_dtype dtype) {
+    const nbx_tensor *target = nbx_call_target(c, k);
+    if (!target || (nbx_dtype)target->dtype == dtype) return NBX_OK;
+    return nbx_call_fail(c, NBX_ERROR_DTYPE, "expected an out tensor of dtype %s, found %s", nbx_dtype_name(dtype),
+                         nbx_dtype_name((nbx_dtype)target->dtype));
+}
+
 // --------------------------------------------------------------------------------------------------------------- numbers
 double nbx_scalar_to_double(const nbx_value *v) {
     switch (v->kind) {

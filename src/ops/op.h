@@ -43,6 +43,7 @@ enum {
     NBX_OP_EXACT_DTYPE = 2048, // an out= of another dtype is refused
     NBX_OP_PACKED_OUT = 8192,  // an out= of another shape becomes contiguous
     NBX_OP_RESIZE_SELF = 16384, // in place, self becomes what the result is, shape and all
+    NBX_OP_SHARED_SELF = 32768, // in place, elements of self may share memory: each gets the same, however often it is written
 };
 
 // What a call costs: its row's cost(), else the bytes of its tensors and one flop an element of its results.
@@ -130,6 +131,10 @@ nbx_status nbx_call_dim(nbx_op_call *c, int64_t dim, int rank, int *wrapped);
 nbx_status nbx_call_dims(nbx_op_call *c, int arg, int rank, bool empty_is_all, uint64_t *mask);
 // Fails unless t's dtype is floating (or complex), saying so.
 nbx_status nbx_call_need_float(nbx_op_call *c, const nbx_tensor *t, bool complex_too);
+// The tensor that an out= or in-place form writes (the k-th of them); NULL in the functional form.
+const nbx_tensor *nbx_call_target(const nbx_op_call *c, int k);
+// Fails unless the target has the very dtype of the result, as ATen's structured operators do.
+nbx_status nbx_call_need_target(nbx_op_call *c, int k, nbx_dtype dtype);
 
 // ------------------------------------------------------------------------------------------------------------ results
 // infer: describes result k. stride NULL: contiguous. Returns the descriptor (its storage comes later), NULL on failure.

@@ -202,8 +202,8 @@ const nbx_op nbx_ops_copy[] = {
     COPY_OP("aten::copy", infer_copy, run_from_source, NBX_OP_ANY_DEVICE),
     COPY_OP("aten::clone", infer_clone, run_from_self, 0),
     COPY_OP("aten::_to_copy", infer_to_copy, run_from_self, NBX_OP_ANY_DEVICE | NBX_OP_ANY_OUT),
-    COPY_OP("aten::fill.Scalar", infer_fill, run_fill, 0),
+    COPY_OP("aten::fill.Scalar", infer_fill, run_fill, NBX_OP_SHARED_SELF),
     COPY_OP("aten::fill.Tensor", infer_fill, run_fill, NBX_OP_ANY_DEVICE),
-    COPY_OP("aten::zero", infer_zero, run_zero, 0),
+    COPY_OP("aten::zero", infer_zero, run_zero, NBX_OP_SHARED_SELF),
     NBX_OPS_END,
 };

@@ -68,7 +68,7 @@ static nbx_status infer_full(nbx_op_call *c) {
 }
 
 // The memory_format argument: four after dtype, in whose place it stands in out= forms.
-static const nbx_value *format_arg(const nbx_op_call *c, int dtype_arg) { return &c->args[create_target(c) ? dtype_arg : dtype_arg + 4]; }
+static const nbx_value *format_arg(const nbx_op_call *c, int dtype_arg) { return &c->args[nbx_call_target(c, 0) ? dtype_arg : dtype_arg + 4]; }
 
 // empty.memory_format(size, *, dtype, layout, device, pin_memory, memory_format)
 static nbx_status infer_empty(nbx_op_call *c) {

@@ -20,7 +20,7 @@ static bool is_whole(const nbx_value *v) { return v->kind == NBX_KIND_INT || v->
 
 // A result of so many elements: an out= argument that has so many keeps its shape.
 static nbx_status describe(nbx_op_call *c, nbx_dtype dtype, int64_t count) {
-    const nbx_tensor *target = create_target(c);
+    const nbx_tensor *target = nbx_call_target(c, 0);
     const bool keeps = target && target->numel == count;
     return create_status(c, out_new(c, 0, dtype, keeps ? target->rank : 1, keeps ? target->shape : &count, NULL));
 }
@@ -103,7 +103,7 @@ static nbx_status infer_between(nbx_op_call *c) {
     if (status != NBX_OK) return status;
     const bool needs_complex = n.start.kind == NBX_KIND_COMPLEX || n.end.kind == NBX_KIND_COMPLEX;
     const nbx_dtype dtype = create_dtype(c, f->dtype, needs_complex ? NBX_COMPLEX64 : NBX_FLOAT32);
-    if (needs_complex && !nbx_dtype_is_complex(dtype) && !create_target(c))
+    if (needs_complex && !nbx_dtype_is_complex(dtype) && !nbx_call_target(c, 0))
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "complex numbers do not fit %s", nbx_dtype_name(dtype));
     if (n.steps < 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "%lld steps are negative", (long long)n.steps);
     if (n.steps > 1) {

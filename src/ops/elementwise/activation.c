@@ -164,7 +164,7 @@ const nbx_op nbx_ops_activation[] = {
     EW_OP_EXACT("hardshrink", ew_hardshrink, ACTIVATION, .setup = slope),
     EW_OP_EXACT("hardsigmoid", ew_hardsigmoid, ACTIVATION),
     EW_OP_EXACT("hardswish", ew_hardswish, ACTIVATION),
-    EW_OP("threshold", ew_threshold, EW_UNARY, .accepts = EW_NUMBERS, .setup = threshold),
+    EW_OP_SHARED("threshold", ew_threshold, EW_UNARY, .accepts = EW_NUMBERS, .setup = threshold),
     EW_OP("_prelu_kernel", ew_prelu, EW_BINARY, .rule = EW_FIRST, .accepts = EW_FLOATS, .setup = same_dtype),
     EW_OP_EXACT("log_sigmoid", ew_log_sigmoid, ACTIVATION, .flags = EW_PLAIN_OUT),
     EW_OP_EXACT("log_sigmoid_forward", ew_log_sigmoid_forward, ACTIVATION, .outputs = 2, .flags = EW_PLAIN_OUT),

@@ -50,14 +50,14 @@ static nbx_status floor_mode(nbx_op_call *c, ew_types *types, ew_params *p) {
     return NBX_OK;
 }
 
-// prims::div(self, other): integers are cut toward 0. Tensors of one dtype and shape, or a number or 0-dim tensor beside one.
+// prims::div(self, other): integers are divided toward 0, also by fractions. Tensors of one dtype and shape, or a number or 0-dim tensor beside one.
 static nbx_status prim_division(nbx_op_call *c, ew_types *types, ew_params *p) {
     const nbx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     if (!a->wrapped && !b->wrapped && a->dtype != b->dtype)
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "takes tensors of one dtype, not %s and %s", nbx_dtype_name((nbx_dtype)a->dtype), nbx_dtype_name((nbx_dtype)b->dtype));
     if (a->rank && b->rank && !nbx_same_shape(a, b)) return nbx_call_fail(c, NBX_ERROR_SHAPE, "takes tensors of one shape");
     if (types->compute == NBX_BOOL) types->compute = types->out[0] = NBX_FLOAT32;
-    p->i[0] = nbx_dtype_is_integral(types->compute, true);
+    p->i[0] = nbx_dtype_is_integral((nbx_dtype)a->dtype, a->wrapped);
     return NBX_OK;
 }
 

@@ -32,10 +32,9 @@ void ew_store_number(nbx_dtype dtype, void *to, const nbx_value *number) {
 // c10's overflows(): finite numbers past the largest of a float dtype; numbers an integer dtype cannot hold (but negative
 // ones wrap into unsigned dtypes). Fractions are cut off.
 static bool overflows(nbx_dtype dtype, const nbx_value *v) {
-    if (v->kind == NBX_KIND_BOOL) return false;
+    if (v->kind == NBX_KIND_BOOL || dtype == NBX_BOOL) return false;
     const double re = nbx_scalar_to_double(v), im = v->kind == NBX_KIND_COMPLEX ? v->as.complex[1] : 0;
     if (im != 0 && !nbx_dtype_is_complex(dtype)) return true;
-    if (dtype == NBX_BOOL) return false;
     if (!nbx_dtype_is_integral(dtype, true)) {
         const double largest = dtype == NBX_FLOAT16                            ? 65504.0
                                : dtype == NBX_BFLOAT16                         ? 3.3895313892515355e38

@@ -159,6 +159,11 @@ nbx_status ew_check_number(nbx_op_call *c, nbx_dtype dtype, const nbx_value *num
         .name = "aten::" NAME, .infer = ew_infer, .cpu = NBX_CPU_KERNEL(KERNEL), .flags = NBX_OP_STRIDED_OUT | NBX_OP_EXACT_DTYPE, \
         .data = &(const ew_row){__VA_ARGS__},                                                                          \
     }
+#define EW_OP_SHARED(NAME, KERNEL, ...)  /* in place also where elements of self share memory */                         \
+    {                                                                                                                  \
+        .name = "aten::" NAME, .infer = ew_infer, .cpu = NBX_CPU_KERNEL(KERNEL), .flags = NBX_OP_STRIDED_OUT | NBX_OP_SHARED_SELF, \
+        .data = &(const ew_row){__VA_ARGS__},                                                                          \
+    }
 #define EW_UNARY .inputs = 1, .arg = {0}
 #define EW_BINARY .inputs = 2, .arg = {0, 1}
 #define EW_TERNARY .inputs = 3, .arg = {0, 1, 2}

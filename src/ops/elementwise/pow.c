@@ -35,14 +35,12 @@ static nbx_status take_base(nbx_op_call *c, ew_types *types, ew_params *p) {
     return NBX_OK;
 }
 
-// float_power computes in double, or complex double.
+// float_power computes in double, or complex double, and writes nothing else.
 static nbx_status in_double(nbx_op_call *c, ew_types *types, ew_params *p) {
     (void)p;
     types->compute = nbx_dtype_is_complex(types->compute) ? NBX_COMPLEX128 : NBX_FLOAT64;
     types->out[0] = types->compute;
-    const nbx_tensor *base = c->schema->params[0].written ? arg_tensor(c, 0) : NULL;
-    if (!base || (nbx_dtype)base->dtype == types->compute) return NBX_OK;
-    return nbx_call_fail(c, NBX_ERROR_DTYPE, "in place takes %s only, not %s", nbx_dtype_name(types->compute), nbx_dtype_name((nbx_dtype)base->dtype));
+    return nbx_call_need_target(c, 0, types->compute);
 }
 static nbx_status exponent_in_double(nbx_op_call *c, ew_types *types, ew_params *p) {
     const nbx_status status = in_double(c, types, p);
@@ -54,10 +52,10 @@ static nbx_status exponent_in_double(nbx_op_call *c, ew_types *types, ew_params 
 // The exponent of pow_number is among the inputs for the sake of promotion.
 const nbx_op nbx_ops_pow[] = {
     EW_OP("pow.Tensor_Tensor", ew_pow, EW_BINARY, .accepts = ANY),
-    EW_OP("pow.Scalar", ew_pow_of_one, EW_BINARY, .setup = take_base),
+    EW_OP("pow.Scalar", ew_pow_of_one, EW_BINARY, .flags = EW_PLAIN_OUT, .setup = take_base),
     EW_OP("pow.Tensor_Scalar", ew_pow_number, EW_BINARY, .setup = take_exponent),
     EW_OP("float_power.Tensor_Scalar", ew_pow_number, EW_BINARY, .setup = exponent_in_double),
     EW_OP("float_power.Tensor_Tensor", ew_pow, EW_BINARY, .setup = in_double),
-    EW_OP("float_power.Scalar", ew_pow, EW_BINARY, .setup = in_double),
+    EW_OP("float_power.Scalar", ew_pow, EW_BINARY, .flags = EW_PLAIN_OUT, .setup = in_double),
     NBX_OPS_END,
 };

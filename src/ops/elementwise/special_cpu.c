@@ -1,6 +1,7 @@
 // Loops of special functions: in double, whatever the dtype.
 #include "ops/elementwise/loops_simd.h"
 
+#include "core/half.h"
 #include "ops/elementwise/special_math.h"
 
 #define ONE(NAME, FUNCTION)                                                                                            \
@@ -74,13 +75,20 @@ static void polygamma_f64(const ew_run *r) {
 }
 EW_KERNEL(ew_polygamma, .f64 = polygamma_f64)
 
+// ATen's steps: halves are rounded after each.
+EW_INLINE double as_computed(double x, nbx_dtype compute) {
+    if (compute == NBX_FLOAT16) return (double)nbx_from_f16(nbx_to_f16((float)x));
+    return compute == NBX_BFLOAT16 ? (double)nbx_from_bf16(nbx_to_bf16((float)x)) : x;
+}
+
 static void mvlgamma_f64(const ew_run *r) {
-    const double *x = r->in[0];
+    const double *x = r->in[0], start = r->params->f[0];
     double *y = r->out[0];
     for (int64_t i = 0; i < r->count; i++) {
-        double sum = r->params->f[0];
-        for (int64_t j = 0; j < r->params->i[0]; j++) sum += d_lgamma(x[i] - (double)j / 2);
-        y[i] = sum;
+        double sum = 0;
+        for (int64_t j = 0; j < r->params->i[0]; j++)
+            sum += as_computed(d_lgamma(as_computed(x[i] - (double)j / 2, r->compute)), r->compute);
+        y[i] = as_computed(sum, r->compute) + start;
     }
 }
 EW_KERNEL(ew_mvlgamma, .f64 = mvlgamma_f64)

@@ -48,10 +48,13 @@ static nbx_status square_of_bool(nbx_op_call *c, ew_types *types, ew_params *p) 
     return NBX_OK;
 }
 
-static nbx_status not_complex_in_place(nbx_op_call *c, ew_types *types, ew_params *p) {
+// abs writes the dtype of self; of complex numbers, into any real dtype that takes the result.
+static nbx_status size_target(nbx_op_call *c, ew_types *types, ew_params *p) {
     (void)p;
-    if (!c->schema->params[0].written || !nbx_dtype_is_complex(types->compute)) return NBX_OK;
-    return nbx_call_fail(c, NBX_ERROR_DTYPE, "gives real numbers: not in place of complex ones");
+    const nbx_tensor *target = nbx_call_target(c, 0);
+    if (!target || !nbx_dtype_is_complex(types->compute)) return nbx_call_need_target(c, 0, types->compute);
+    if (c->schema->params[0].written) return nbx_call_fail(c, NBX_ERROR_DTYPE, "gives real numbers: not in place of complex ones");
+    return nbx_dtype_is_complex((nbx_dtype)target->dtype) ? nbx_call_need_target(c, 0, types->compute) : NBX_OK;
 }
 
 // positive(self): self, but not of bool.
@@ -62,12 +65,12 @@ static nbx_status positive(nbx_op_call *c) {
 
 #define ANALYTIC EW_UNARY, .rule = EW_FLOAT, .accepts = EW_FLOATS | EW_COMPLEXES
 #define REAL_ONLY EW_UNARY, .rule = EW_FLOAT, .accepts = EW_FLOATS
-#define SIZE EW_UNARY, .out = {EW_REAL}, .accepts = EW_NUMBERS | EW_COMPLEXES | EW_FLOAT8S, .setup = not_complex_in_place
+#define SIZE EW_UNARY, .out = {EW_REAL}, .accepts = EW_NUMBERS | EW_COMPLEXES | EW_FLOAT8S, .setup = size_target
 #define ROUNDING EW_UNARY, .accepts = EW_NUMBERS | EW_UINTS
 
 const nbx_op nbx_ops_unary[] = {
-    EW_OP_EXACT("abs", ew_abs, SIZE),
-    EW_OP_EXACT("absolute", ew_abs, SIZE),
+    EW_OP("abs", ew_abs, SIZE),
+    EW_OP("absolute", ew_abs, SIZE),
     EW_OP_EXACT("neg", ew_neg, EW_UNARY, .accepts = EW_NUMBERS | EW_COMPLEXES),
     EW_OP_EXACT("negative", ew_neg, EW_UNARY, .accepts = EW_NUMBERS | EW_COMPLEXES),
     EW_OP_EXACT("sign", ew_sign, EW_UNARY, .accepts = EW_NUMBERS | EW_BOOLS),

@@ -31,7 +31,7 @@ static nbx_status norm_of(nbx_op_call *c, int arg, bool forward, int64_t *normal
 
 // out= of real results must be real.
 static nbx_status need_real_target(nbx_op_call *c) {
-    const nbx_tensor *target = reduce_target(c, 0);
+    const nbx_tensor *target = nbx_call_target(c, 0);
     if (!target || nbx_dtype_is_float((nbx_dtype)target->dtype)) return NBX_OK;
     return nbx_call_fail(c, NBX_ERROR_DTYPE, "needs a floating point output, found %s", nbx_dtype_name((nbx_dtype)target->dtype));
 }
@@ -201,7 +201,7 @@ static nbx_status frequencies(nbx_op_call *c) {
     const bool half = *(const bool *)c->op->data;
     const int64_t n = arg_int(c, 0);
     nbx_context *ctx = c->ctx;
-    const nbx_tensor *target = reduce_target(c, 0);
+    const nbx_tensor *target = nbx_call_target(c, 0);
     const nbx_dtype dtype = target ? (nbx_dtype)target->dtype : arg_is_none(c, 2) ? NBX_FLOAT32 : arg_dtype(c, 2);
     if (!nbx_dtype_is_float(dtype)) return nbx_call_fail(c, NBX_ERROR_DTYPE, "not defined for %s", nbx_dtype_name(dtype));
     if (n < 0 || n > INT64_MAX / 2) return nbx_call_fail(c, NBX_ERROR_SHAPE, "size %lld", (long long)n);

@@ -248,7 +248,6 @@ static nbx_status masked_scatter_infer(nbx_op_call *c) {
     if (nbx_broadcast(c, &rank, shape, self->rank, self->shape) != NBX_OK || nbx_broadcast(c, &rank, shape, mask->rank, mask->shape) != NBX_OK)
         return c->ctx->status;
     if (c->device.type != NBX_CPU) c->scratch_bytes = sizeof(int64_t) * (size_t)(nbx_shape_numel(rank, shape) / BLOCK + 2);
-    if (nbx_same_shape(self, mask)) return out_like(c, 0, (nbx_dtype)self->dtype, self) ? NBX_OK : c->ctx->status;
     return out_new(c, 0, (nbx_dtype)self->dtype, rank, shape, NULL) ? NBX_OK : c->ctx->status;
 }
 

@@ -268,8 +268,10 @@ const nbx_op nbx_ops_select[] = {
     {.name = "aten::embedding", .infer = embedding_infer, .cost = row_cost, .cpu = NBX_CPU_KERNEL_ONE(embedding_cpu), .flags = NBX_OP_STRIDED_SAME},
     {.name = "aten::index_add", .infer = add_infer, .cpu = NBX_CPU_KERNEL_ONE(add_cpu), .flags = NBX_OP_STRIDED_SAME},
     {.name = "aten::index_copy", .infer = copy_infer, .cpu = NBX_CPU_KERNEL_ONE(copy_cpu), .flags = NBX_OP_STRIDED_SAME},
-    {.name = "aten::index_fill.int_Scalar", .infer = fill_infer, .cpu = NBX_CPU_KERNEL_ONE(fill_cpu), .flags = NBX_OP_STRIDED_SAME},
-    {.name = "aten::index_fill.int_Tensor", .infer = fill_infer, .cpu = NBX_CPU_KERNEL_ONE(fill_cpu), .flags = NBX_OP_STRIDED_SAME},
+    {.name = "aten::index_fill.int_Scalar", .infer = fill_infer, .cpu = NBX_CPU_KERNEL_ONE(fill_cpu),
+     .flags = NBX_OP_STRIDED_SAME | NBX_OP_SHARED_SELF},
+    {.name = "aten::index_fill.int_Tensor", .infer = fill_infer, .cpu = NBX_CPU_KERNEL_ONE(fill_cpu),
+     .flags = NBX_OP_STRIDED_SAME | NBX_OP_SHARED_SELF},
     {.name = "aten::index_reduce", .infer = reduce_infer, .cpu = NBX_CPU_KERNEL_ONE(reduce_cpu), .flags = NBX_OP_STRIDED_SAME},
     NBX_OPS_END,
 };

@@ -28,8 +28,8 @@ static nbx_status check(nbx_op_call *c, const nbx_tensor *x, const nbx_tensor *t
 // Results: the loss (of every item when not reduced), and the sum of the weights. Pieces of 4096 items have sums of their own.
 static nbx_status describe(nbx_op_call *c, bool per_item) {
     const nbx_tensor *x = arg_tensor(c, 0), *target = arg_tensor(c, 1);
-    nbx_status status = reduce_need_target(c, 0, (nbx_dtype)x->dtype);
-    if (status == NBX_OK) status = reduce_need_target(c, 1, (nbx_dtype)x->dtype);
+    nbx_status status = nbx_call_need_target(c, 0, (nbx_dtype)x->dtype);
+    if (status == NBX_OK) status = nbx_call_need_target(c, 1, (nbx_dtype)x->dtype);
     if (status != NBX_OK) return status;
     c->scratch_bytes = (size_t)(target->numel / 4096 + 1) * 16;
     if (!out_new(c, 0, (nbx_dtype)x->dtype, per_item ? target->rank : 0, target->shape, NULL)) return nbx_last_status(c->ctx);

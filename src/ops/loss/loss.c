@@ -165,13 +165,12 @@ static nbx_status compose_soft_margin(nbx_op_call *c) {
 // x where target is 1, max(0, margin - x) where it is -1; both elsewhere
 static nbx_status compose_hinge_embedding(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
-    const nbx_dtype dtype = (nbx_dtype)arg_tensor(c, 0)->dtype;
     const nbx_tensor *x = arg_tensor(c, 0), *y = arg_tensor(c, 1), *zeros = zeros_like(ctx, x);
-    const nbx_tensor *clamped = at_least(ctx, minus_from(ctx, c->args[2], x), I(0));
+    const nbx_tensor *margin = NBX_DO(ctx, "aten::full_like", T(x), c->args[2]);  // of the dtype of self, also where it is an integer
+    const nbx_tensor *clamped = at_least(ctx, do_sub(ctx, margin, x), I(0));
     const nbx_tensor *apart = either(ctx, NBX_DO(ctx, "aten::ne.Scalar", T(y), I(1)), clamped, zeros);
     const nbx_tensor *own = either(ctx, NBX_DO(ctx, "aten::ne.Scalar", T(y), I(-1)), x, zeros);
-    const nbx_tensor *loss = do_add(ctx, apart, own);
-    return finish(c, loss, arg_int(c, 3), nbx_dtype_is_float(dtype) || !loss ? dtype : (nbx_dtype)loss->dtype);
+    return out_tensor(c, 0, reduce_losses(c, do_add(ctx, apart, own), arg_int(c, 3)));
 }
 
 // max(0, -target (a - b) + margin)
@@ -228,7 +227,7 @@ const nbx_op nbx_ops_loss[] = {
     LOSS("aten::l1_loss", compose_l1),
     LOSS("aten::smooth_l1_loss", compose_smooth_l1),
     LOSS("aten::huber_loss", compose_huber),
-    LOSS("aten::binary_cross_entropy", compose_bce),
+    {.name = "aten::binary_cross_entropy", .composite = compose_bce, .flags = NBX_OP_EXACT_DTYPE},
     LOSS("aten::binary_cross_entropy_with_logits", compose_bce_with_logits),
     LOSS("aten::kl_div", compose_kl_div),
     LOSS("aten::poisson_nll_loss", compose_poisson_nll),

@@ -22,7 +22,7 @@ static nbx_status describe(nbx_op_call *c, int64_t reduction, bool one_label) {
     const nbx_tensor *x = arg_tensor(c, 0);
     const int64_t items = x->rank == 2 ? x->shape[0] : 1;
     c->scratch_bytes = (size_t)(items + 1) * 8;
-    const nbx_status status = reduce_need_target(c, 0, (nbx_dtype)x->dtype);
+    const nbx_status status = nbx_call_need_target(c, 0, (nbx_dtype)x->dtype);
     if (status != NBX_OK) return status;
     const bool per_item = reduction == LOSS_NONE && (x->rank == 2 || (one_label && arg_tensor(c, 1)->rank == 1));
     return out_new(c, 0, (nbx_dtype)x->dtype, per_item ? 1 : 0, &items, NULL) ? NBX_OK : nbx_last_status(c->ctx);

@@ -19,6 +19,8 @@ static nbx_status inner(nbx_op_call *c) {
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "last dims have sizes %lld and %lld", (long long)a->shape[a->rank - 1],
                              (long long)b->shape[b->rank - 1]);
     const int64_t last = -1;
+    const nbx_status status = nbx_call_need_target(c, 0, (nbx_dtype)a->dtype);
+    if (status != NBX_OK) return status;
     return NBX_FORWARD(c, "aten::tensordot", T(a), T(b), nbx_of_ints(&last, 1), nbx_of_ints(&last, 1));
 }
 
@@ -210,7 +212,7 @@ static nbx_status addmm_epilogue(nbx_op_call *c) {
 const nbx_op nbx_ops_products[] = {
     {.name = "aten::outer", .composite = outer},
     {.name = "aten::ger", .composite = outer},
-    {.name = "aten::inner", .composite = inner, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::inner", .composite = inner, .flags = NBX_OP_PACKED_OUT},
     {.name = "aten::kron", .composite = kron},
     {.name = "aten::addr", .composite = addr},
     {.name = "aten::addbmm", .composite = addbmm, .flags = NBX_OP_EXACT_OUT | NBX_OP_RESIZE_SELF},

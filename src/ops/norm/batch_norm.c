@@ -56,7 +56,7 @@ static nbx_status infer(nbx_op_call *c) {
     const int64_t channels = x->rank > 1 ? x->shape[1] : 0, saved = training || (f->empty_too && x->numel == 0) ? channels : 0;
     nbx_strides_format(nbx_suggest_memory_format(x), x->rank, x->shape, stride);
     // The first arguments that an out= form writes are its results; other forms write the running statistics only.
-    const nbx_tensor *target = reduce_target(c, 0);
+    const nbx_tensor *target = nbx_call_target(c, 0);
     if (target && target != parameters[2] && target->dtype != x->dtype)
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "expected an out tensor of dtype %s", nbx_dtype_name((nbx_dtype)x->dtype));
     batch_norm_job *job = nbx_call_state(c, sizeof *job);

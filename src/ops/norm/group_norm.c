@@ -24,7 +24,7 @@ static nbx_status infer_native(nbx_op_call *c) {
         if (parameters[i] && (parameters[i]->rank != 1 || parameters[i]->numel != channels))
             return nbx_call_fail(c, NBX_ERROR_SHAPE, "a parameter should have %lld elements, found %lld", (long long)channels,
                                  (long long)parameters[i]->numel);
-    status = reduce_need_target(c, 0, (nbx_dtype)x->dtype);
+    status = nbx_call_need_target(c, 0, (nbx_dtype)x->dtype);
     if (status != NBX_OK) return status;
     group_norm_job *job = nbx_call_state(c, sizeof *job);
     if (!job) return nbx_last_status(c->ctx);

@@ -44,8 +44,8 @@ static nbx_status describe(nbx_op_call *c, layer_norm_job job, nbx_dtype stats) 
     const nbx_tensor *x = arg_tensor(c, 0);
     const int64_t rows_end = x->rank - job.normalized;
     int64_t shape[NBX_MAX_RANK], n = 1;
-    nbx_status status = reduce_need_target(c, 0, (nbx_dtype)x->dtype);
-    if (status == NBX_OK && job.rstd >= 0) status = reduce_need_target(c, job.rstd, stats);
+    nbx_status status = nbx_call_need_target(c, 0, (nbx_dtype)x->dtype);
+    if (status == NBX_OK && job.rstd >= 0) status = nbx_call_need_target(c, job.rstd, stats);
     if (status != NBX_OK) return status;
     layer_norm_job *kept = nbx_call_state(c, sizeof job);
     if (!kept) return nbx_last_status(c->ctx);

@@ -203,14 +203,15 @@ static nbx_status circular(nbx_op_call *c) {
     }
     if (padded_shape(c, self, count, pad, shape) != NBX_OK) return c->ctx->status;
     const nbx_tensor *out = self;
-    for (int i = 0; i < dims && out != NULL; i++) {  // dim by dim: [end | self | start]
+    for (int i = 0; i < dims && out != NULL; i++) {  // dim by dim: [end | kept | start], where negative padding keeps less
         const int d = self->rank - 1 - i;
-        const int64_t size = self->shape[d], before = pad[2 * i], after = pad[2 * i + 1];
-        const nbx_tensor *parts[3];
+        const int64_t before = pad[2 * i], after = pad[2 * i + 1], size = self->shape[d] - positive(-before) - positive(-after);
+        const nbx_tensor *kept = nbx_narrowed(c->ctx, out, d, positive(-before), size), *parts[3];
         int n = 0;
-        if (before > 0) parts[n++] = nbx_narrowed(c->ctx, out, d, size - before, before);
-        parts[n++] = nbx_narrowed(c->ctx, out, d, positive(-before), size - positive(-before) - positive(-after));
-        if (after > 0) parts[n++] = nbx_narrowed(c->ctx, out, d, 0, after);
+        if (before > size || after > size) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "padding goes round more than once");
+        if (before > 0) parts[n++] = nbx_narrowed(c->ctx, kept, d, size - before, before);
+        parts[n++] = kept;
+        if (after > 0) parts[n++] = nbx_narrowed(c->ctx, kept, d, 0, after);
         for (int k = 0; k < n; k++)
             if (parts[k] == NULL) return c->ctx->status;
         out = NBX_DO(c->ctx, "aten::cat", nbx_of_tensors(parts, n), I(d));

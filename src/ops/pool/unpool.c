@@ -27,6 +27,8 @@ static nbx_status infer(nbx_op_call *c) {
     if (indices->dtype != NBX_INT64) return nbx_call_fail(c, NBX_ERROR_DTYPE, "indices must be int64, found %s", nbx_dtype_name((nbx_dtype)indices->dtype));
     if (!nbx_dtype_is_float(d) || nbx_dtype_is_float8(d)) return nbx_call_fail(c, NBX_ERROR_DTYPE, "not defined for %s", nbx_dtype_name(d));
     if (x->rank != dims + 1 && x->rank != dims + 2) return nbx_call_fail(c, NBX_ERROR_SHAPE, "self must have %d or %d dims, found %d", dims + 1, dims + 2, x->rank);
+    const nbx_tensor *target = nbx_call_target(c, 0);
+    if (dims == 3 && target && !target->contiguous) return nbx_call_fail(c, NBX_ERROR_SHAPE, "out must be contiguous");
     if (!nbx_same_shape(x, indices)) return nbx_call_fail(c, NBX_ERROR_SHAPE, "self and indices have different shapes");
     for (int i = x->rank - dims - 1; i < x->rank; i++)
         if (x->shape[i] == 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "only the batch may be empty");

@@ -78,7 +78,7 @@ static nbx_status rrelu_infer(nbx_op_call *c) {
     if (nbx_call_need_float(c, self, false) != NBX_OK) return c->ctx->status;
     if (nbx_scalar_to_double(&c->args[2]) > nbx_scalar_to_double(&c->args[3])) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "lower is above upper");
     if (!nbx_same_shape(self, arg_tensor(c, 1))) return nbx_call_fail(c, NBX_ERROR_SHAPE, "noise must have the shape of self");
-    return out_like(c, 0, (nbx_dtype)self->dtype, self) && out_like(c, 1, (nbx_dtype)arg_tensor(c, 1)->dtype, arg_tensor(c, 1)) ? NBX_OK : c->ctx->status;
+    return out_new(c, 0, (nbx_dtype)self->dtype, self->rank, self->shape, NULL) && out_like(c, 1, (nbx_dtype)arg_tensor(c, 1)->dtype, arg_tensor(c, 1)) ? NBX_OK : c->ctx->status;
 }
 
 static char *at_index(const nbx_tensor *t, int64_t i) {
@@ -134,7 +134,7 @@ static const nbx_tensor *standard_normal(nbx_op_call *c, const nbx_tensor *like,
 
 static nbx_status normal_tensor_float(nbx_op_call *c) {
     const nbx_tensor *mean = arg_tensor(c, 0);
-    const nbx_tensor *x = NBX_DO(c->ctx, "aten::normal_", T(NBX_DO(c->ctx, "aten::empty_like", T(mean))), F(0), c->args[1], c->args[2]);
+    const nbx_tensor *x = standard_normal(c, mean, mean->rank, mean->shape, arg_float(c, 1), 2);
     return nbx_give(c, 0, NBX_DO(c->ctx, "aten::add_.Tensor", T(x), T(mean)));
 }
 
@@ -145,8 +145,7 @@ static nbx_status scaled_and_moved(nbx_op_call *c, const nbx_tensor *x, const nb
 
 static nbx_status normal_float_tensor(nbx_op_call *c) {
     const nbx_tensor *std = arg_tensor(c, 1);
-    const nbx_tensor *x = NBX_DO(c->ctx, "aten::normal_", T(NBX_DO(c->ctx, "aten::empty_like", T(std))), F(0), F(1), c->args[2]);
-    return scaled_and_moved(c, x, std, c->args[0]);
+    return scaled_and_moved(c, standard_normal(c, std, std->rank, std->shape, 1, 2), std, c->args[0]);
 }
 
 static nbx_status normal_tensor_tensor(nbx_op_call *c) {

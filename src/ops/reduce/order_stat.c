@@ -35,8 +35,8 @@ static nbx_status keep_job(nbx_op_call *c, order_job job, const nbx_tensor *x) {
 static nbx_status describe(nbx_op_call *c, uint64_t mask, bool keepdim, bool with_index) {
     const nbx_tensor *x = arg_tensor(c, 0);
     int64_t shape[NBX_MAX_RANK];
-    nbx_status status = reduce_need_target(c, 0, (nbx_dtype)x->dtype);
-    if (status == NBX_OK && with_index) status = reduce_need_target(c, 1, NBX_INT64);
+    nbx_status status = nbx_call_need_target(c, 0, (nbx_dtype)x->dtype);
+    if (status == NBX_OK && with_index) status = nbx_call_need_target(c, 1, NBX_INT64);
     if (status == NBX_OK) status = keep_job(c, (order_job){mask, (uint8_t)stat_of(c), 0}, x);
     if (status != NBX_OK) return status;
     const int rank = reduce_shape(x, mask, keepdim, shape);
@@ -81,7 +81,7 @@ static nbx_status infer_quantile(nbx_op_call *c) {
     if (q->rank > 1) return nbx_call_fail(c, NBX_ERROR_SHAPE, "q should be a number or a vector, found rank %d", q->rank);
     nbx_status status = reduce_one_dim(c, 2, x->rank, &job.mask);
     if (status == NBX_OK) status = find_between(c, arg_string(c, 4), &job.between);
-    if (status == NBX_OK) status = reduce_need_target(c, 0, (nbx_dtype)x->dtype);
+    if (status == NBX_OK) status = nbx_call_need_target(c, 0, (nbx_dtype)x->dtype);
     if (status == NBX_OK) status = keep_job(c, job, x);
     if (status != NBX_OK) return status;
     // As if the quantiles were the last dim and then moved to the front.

@@ -105,10 +105,6 @@ nbx_status reduce_describe(nbx_op_call *c, const nbx_tensor *x, reduce_job job, 
                            nbx_dtype dtype1);
 NBX_CPU_DECLARE(reduce_cpu);
 
-// The tensor that an out= or in-place form writes (the k-th of them); NULL in the functional form.
-const nbx_tensor *reduce_target(const nbx_op_call *c, int k);
-// Fails unless the target has the very dtype of the result, as ATen's structured operators do.
-nbx_status reduce_need_target(nbx_op_call *c, int k, nbx_dtype dtype);
 // ATen's dtype of a sum: the one asked for, else the target's, else int64 for integers and bool, else that of x.
 nbx_dtype reduce_sum_dtype(const nbx_op_call *c, const nbx_tensor *x, int dtype_arg);
 // Fails when a reduced dim (any, or x as a whole when `dims_given` is false) has no elements.

@@ -336,6 +336,10 @@ NBX_INLINE void row_complex(const part *p, int lane, const double *x, int64_t n,
     } else if (op == REDUCE_SQUARE) {
         double sum = 0.0;
         for (int64_t i = 0; i < n; i++) sum += x[2 * i] * x[2 * i] + x[2 * i + 1] * x[2 * i + 1];
+        if (sum != sum) {  // the size of an infinity and a NaN is infinite
+            sum = 0.0;
+            for (int64_t i = 0; i < n; i++) sum += hypot(x[2 * i], x[2 * i + 1]);
+        }
         *a += sum;
     } else if (op == REDUCE_MOMENTS) {
         for (int64_t i = 0; i < n; i++) {

@@ -116,25 +116,10 @@ int reduce_shape(const nbx_tensor *x, uint64_t mask, bool keepdim, int64_t *shap
 }
 
 // ------------------------------------------------------------------------------------------------- arguments and targets
-const nbx_tensor *reduce_target(const nbx_op_call *c, int k) {
-    for (int i = 0; i < c->schema->param_count; i++) {
-        if (!c->schema->params[i].written || c->args[i].kind != NBX_KIND_TENSOR) continue;
-        if (k-- == 0) return c->args[i].as.tensor;
-    }
-    return NULL;
-}
-
-nbx_status reduce_need_target(nbx_op_call *c, int k, nbx_dtype dtype) {
-    const nbx_tensor *target = reduce_target(c, k);
-    if (!target || (nbx_dtype)target->dtype == dtype) return NBX_OK;
-    return nbx_call_fail(c, NBX_ERROR_DTYPE, "expected an out tensor of dtype %s, found %s", nbx_dtype_name(dtype),
-                         nbx_dtype_name((nbx_dtype)target->dtype));
-}
-
 nbx_dtype reduce_sum_dtype(const nbx_op_call *c, const nbx_tensor *x, int dtype_arg) {
     const nbx_dtype asked = dtype_arg < 0 ? NBX_DTYPE_NONE : arg_dtype(c, dtype_arg);
     if (asked != NBX_DTYPE_NONE) return asked;
-    const nbx_tensor *target = reduce_target(c, 0);
+    const nbx_tensor *target = nbx_call_target(c, 0);
     if (target) return (nbx_dtype)target->dtype;
     return nbx_dtype_is_integral((nbx_dtype)x->dtype, true) ? NBX_INT64 : (nbx_dtype)x->dtype;
 }
@@ -174,8 +159,8 @@ nbx_status reduce_describe(nbx_op_call *c, const nbx_tensor *x, reduce_job job, 
     if (!kept) return nbx_last_status(c->ctx);
     *kept = job;
     const int rank = reduce_shape(x, job.mask, keepdim, shape);
-    nbx_status status = job.any_target ? NBX_OK : reduce_need_target(c, 0, dtype0);
-    if (status == NBX_OK && !job.any_target && dtype1 != NBX_DTYPE_NONE) status = reduce_need_target(c, 1, dtype1);
+    nbx_status status = job.any_target ? NBX_OK : nbx_call_need_target(c, 0, dtype0);
+    if (status == NBX_OK && !job.any_target && dtype1 != NBX_DTYPE_NONE) status = nbx_call_need_target(c, 1, dtype1);
     if (status != NBX_OK) return status;
     if (!out_new(c, 0, dtype0, rank, shape, NULL)) return nbx_last_status(c->ctx);
     if (dtype1 != NBX_DTYPE_NONE && !out_new(c, 1, dtype1, rank, shape, NULL)) return nbx_last_status(c->ctx);

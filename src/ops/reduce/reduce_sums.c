@@ -46,6 +46,9 @@ static nbx_status describe_mean(nbx_op_call *c, uint64_t mask, bool keepdim, int
     const nbx_dtype asked = arg_dtype(c, dtype_arg), in = asked == NBX_DTYPE_NONE ? (nbx_dtype)x->dtype : asked;
     if (nbx_dtype_is_integral(in, true))
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "needs a floating point or complex dtype, found %s", nbx_dtype_name(in));
+    const nbx_tensor *target = nbx_call_target(c, 0);
+    if (target && nbx_dtype_is_integral((nbx_dtype)target->dtype, true))
+        return nbx_call_fail(c, NBX_ERROR_DTYPE, "a mean can't be cast to %s", nbx_dtype_name((nbx_dtype)target->dtype));
     return describe_sum(c, REDUCE_SUM, REDUCE_MEAN, mask, keepdim, dtype_arg);
 }
 
@@ -86,7 +89,7 @@ static nbx_status compose_nanmean(nbx_op_call *c) {
 // --------------------------------------------------------------------------------------------------------- truth, counts
 // any, all: bool, but uint8 for uint8.
 static nbx_status describe_truth(nbx_op_call *c, reduce_finish finish, uint64_t mask, bool keepdim) {
-    const nbx_tensor *x = arg_tensor(c, 0), *target = reduce_target(c, 0);
+    const nbx_tensor *x = arg_tensor(c, 0), *target = nbx_call_target(c, 0);
     nbx_dtype dtype = x->dtype == NBX_UINT8 ? NBX_UINT8 : NBX_BOOL;
     if (target && (target->dtype == NBX_UINT8 || target->dtype == NBX_BOOL)) dtype = (nbx_dtype)target->dtype;
     return reduce_describe(c, x, job_of(REDUCE_COUNT, finish, NBX_BOOL, mask), keepdim, dtype, NBX_DTYPE_NONE);
@@ -145,7 +148,7 @@ static nbx_status compose_trace(nbx_op_call *c) {
     const nbx_tensor *x = arg_tensor(c, 0);
     if (x->rank != 2) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expected a matrix, found a tensor of rank %d", x->rank);
     const nbx_dtype dtype = nbx_dtype_is_integral((nbx_dtype)x->dtype, true) ? NBX_INT64 : (nbx_dtype)x->dtype;
-    const nbx_status status = reduce_need_target(c, 0, dtype);
+    const nbx_status status = nbx_call_need_target(c, 0, dtype);
     if (status != NBX_OK) return status;
     return out_tensor(c, 0, NBX_DO(c->ctx, "aten::sum", T(NBX_DO(c->ctx, "aten::diagonal", T(x), I(0), I(0), I(1)))));
 }

@@ -9,15 +9,25 @@ typedef struct form {
 
 static const form variance = {false, false}, deviation = {true, false}, variance_mean = {false, true}, deviation_mean = {true, true};
 
+// The dtype of an out=, in which ATen then computes; without one that of x.
+static nbx_dtype target_dtype(const nbx_op_call *c, nbx_dtype d) {
+    const nbx_tensor *target = nbx_call_target(c, 0);
+    return target ? (nbx_dtype)target->dtype : d;
+}
+
 static nbx_status describe(nbx_op_call *c, uint64_t mask, double correction, bool keepdim) {
     const nbx_tensor *x = arg_tensor(c, 0);
     const form *f = c->op->data;
     const nbx_status status = nbx_call_need_float(c, x, true);
     if (status != NBX_OK) return status;
-    const reduce_job job = {.op = REDUCE_MOMENTS, .finish = f->root ? REDUCE_STD : REDUCE_VAR, .cast = x->dtype,
+    const nbx_dtype d = (nbx_dtype)x->dtype, wanted = target_dtype(c, d);
+    const bool half = d == NBX_FLOAT16 || d == NBX_BFLOAT16, everything = mask == reduce_all_dims(x->rank);
+    if (!f->mean_too && wanted != d && x->numel > 0 && (everything ? half && nbx_dtype_size(wanted) > 2 : nbx_dtype_is_complex(wanted)))
+        return nbx_call_fail(c, NBX_ERROR_DTYPE, "can't be computed of %s in %s", nbx_dtype_name(d), nbx_dtype_name(wanted));
+    const bool in_target = !f->mean_too && nbx_dtype_is_float(d) && nbx_dtype_is_float(wanted);
+    const reduce_job job = {.op = REDUCE_MOMENTS, .finish = f->root ? REDUCE_STD : REDUCE_VAR, .cast = (uint8_t)(in_target ? wanted : d),
                             .any_target = !f->mean_too, .p = correction, .mask = mask};
-    return reduce_describe(c, x, job, keepdim, nbx_dtype_to_real((nbx_dtype)x->dtype),
-                           f->mean_too ? (nbx_dtype)x->dtype : NBX_DTYPE_NONE);
+    return reduce_describe(c, x, job, keepdim, in_target ? wanted : nbx_dtype_to_real(d), f->mean_too ? d : NBX_DTYPE_NONE);
 }
 
 static nbx_status infer_all(nbx_op_call *c) {

@@ -39,7 +39,7 @@ static nbx_status infer_vector_norm(nbx_op_call *c) {
 // The result of a composite whose out= form wants the very dtype.
 static nbx_status give_exact(nbx_op_call *c, const nbx_tensor *t) {
     if (!t) return nbx_last_status(c->ctx);
-    const nbx_status status = reduce_need_target(c, 0, (nbx_dtype)t->dtype);
+    const nbx_status status = nbx_call_need_target(c, 0, (nbx_dtype)t->dtype);
     return status == NBX_OK ? out_tensor(c, 0, t) : status;
 }
 

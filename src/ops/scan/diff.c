@@ -15,7 +15,7 @@ static nbx_status compose_diff(nbx_op_call *c) {
     if (n < 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "order must not be negative, found %lld", (long long)n);
     if (x->rank < 1) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expected a tensor of at least one dim");
     nbx_status status = nbx_call_dim(c, arg_int(c, 2), x->rank, &dim);
-    if (status == NBX_OK && n == 0) status = reduce_need_target(c, 0, (nbx_dtype)x->dtype);
+    if (status == NBX_OK && n == 0) status = nbx_call_need_target(c, 0, (nbx_dtype)x->dtype);
     if (status != NBX_OK) return status;
     if ((prepend && prepend->rank != x->rank) || (append && append->rank != x->rank))
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "prepend and append need the rank of the input");
@@ -58,6 +58,7 @@ static nbx_status even_dim(nbx_op_call *c, int *dim) {
     const nbx_status status = nbx_call_dim(c, arg_int(c, 2), y->rank, dim);
     if (status != NBX_OK) return status;
     if (y->rank == 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expected a tensor of at least one dim");
+    if (y->dtype == NBX_BOOL) return nbx_call_fail(c, NBX_ERROR_DTYPE, "not defined for bool");
     if (c->args[1].kind == NBX_KIND_BOOL) return nbx_call_fail(c, NBX_ERROR_DTYPE, "dx must not be a bool");
     return NBX_OK;
 }

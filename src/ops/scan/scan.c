@@ -14,8 +14,8 @@ static nbx_status describe(nbx_op_call *c, nbx_dtype dtype, nbx_dtype second) {
     int dim;
     nbx_status status = nbx_call_dim(c, arg_int(c, 1), x->rank, &dim);
     if (status == NBX_OK && nbx_dtype_is_float8(dtype)) status = nbx_call_fail(c, NBX_ERROR_DTYPE, "not implemented for %s", nbx_dtype_name(dtype));
-    if (status == NBX_OK) status = reduce_need_target(c, 0, dtype);
-    if (status == NBX_OK && second != NBX_DTYPE_NONE) status = reduce_need_target(c, 1, second);
+    if (status == NBX_OK) status = nbx_call_need_target(c, 0, dtype);
+    if (status == NBX_OK && second != NBX_DTYPE_NONE) status = nbx_call_need_target(c, 1, second);
     if (status != NBX_OK) return status;
     scan_job *job = nbx_call_state(c, sizeof *job);
     if (!job) return nbx_last_status(c->ctx);

@@ -28,7 +28,7 @@ static nbx_status infer(nbx_op_call *c) {
             return nbx_call_fail(c, NBX_ERROR_DTYPE, "half_to_float needs a half input, found %s", nbx_dtype_name(dtype));
         dtype = NBX_FLOAT32;
     }
-    const nbx_status fits = reduce_need_target(c, 0, dtype);
+    const nbx_status fits = nbx_call_need_target(c, 0, dtype);
     if (fits != NBX_OK) return fits;
     softmax_job *job = nbx_call_state(c, sizeof *job);
     if (!job) return nbx_last_status(c->ctx);
