@@ -1,7 +1,9 @@
 // Normalisations on CUDA.
 //   layer_norm, rms_norm   a warp (to 1024 elements) or a block per row; rows of at most 16384 dense elements stay in
 //                          registers: read once, moments exact in two steps; longer ones are read again (from L2)
-//   batch_norm, group_norm moments by the reduction engine, then one elementwise pass (x - mean) * scale + shift
+//   group_norm             a dense group is held in the registers of a block, or of a cluster, 64 KB in each: read once
+//   batch_norm, group_norm otherwise: moments by the reduction engine, then one elementwise pass (x - mean) * scale + shift
+#include "cuda/cluster.cuh"
 #include "ops/elementwise/engine.cuh"
 #include "ops/norm/norm.h"
 #include "ops/reduce/reduce_cuda.cuh"
@@ -70,8 +72,8 @@ template <typename C, int THREADS, int PER, int DTYPE> static __global__ void __
     if (row >= p.rows) return;
     int64_t from = 0, to = 0, rest = row;
     for (int d = 0; d < p.kept; d++) {
-        const int64_t at = rest % p.kept_shape[d];
-        rest /= p.kept_shape[d];
+        const int64_t further = d + 1 < p.kept ? rest / p.kept_shape[d] : 0, at = rest - further * p.kept_shape[d];
+        rest = further;
         from += at * p.kept_step[d];
         to += at * p.kept_to[d];
     }
@@ -399,6 +401,118 @@ static __global__ void group_parameters(const group_call p) {
     }
 }
 
+// Groups that lie dense, every channel a whole number of vectors.
+typedef struct held_groups {
+    const char *x;
+    char *y;
+    parameter_ref weight, bias, mean_out, rstd_out;
+    float eps;
+    int vectors;                     // in a group
+    uint32_t groups, group_channels; // in a sample; in a group
+    ewc_divisor by_area;             // vectors of a channel
+} held_groups;
+
+// The sum over the blocks of a cluster, each of which has its own.
+template <int THREADS, int CLUSTER> static __device__ __forceinline__ float sum_over_cluster(float v, float *parts, int block) {
+    v = sum_over<float, THREADS>(v);
+    if (CLUSTER == 1) return v;
+    if ((int)threadIdx.x < CLUSTER) cluster_store(&parts[block], (int)threadIdx.x, v);
+    cluster_arrive();
+    cluster_wait();
+    v = 0;
+#pragma unroll
+    for (int b = 0; b < CLUSTER; b++) v += parts[b];
+    return v;
+}
+
+template <int DTYPE, int PER, int CLUSTER>
+static __global__ void __launch_bounds__(512, 2) NBX_CLUSTER(CLUSTER) normalize_groups(const __grid_constant__ held_groups p) {
+    constexpr int THREADS = 512, SIZE = DTYPE == NBX_FLOAT32 ? 4 : 2, WORDS = SIZE * EWC_LANES / 16;
+    __shared__ float sums[CLUSTER], squares[CLUSTER];
+    const int block = (int)blockIdx.x % CLUSTER, tid = (int)threadIdx.x;
+    const uint32_t group = blockIdx.x / CLUSTER;
+    const int share = (p.vectors + CLUSTER - 1) / CLUSTER, first = block * share, end = first + share < p.vectors ? first + share : p.vectors;
+    const float count = (float)p.vectors * EWC_LANES;
+    const uint4 *x = (const uint4 *)p.x + (int64_t)group * p.vectors * WORDS;
+    char *y = p.y + (int64_t)group * p.vectors * EWC_LANES * SIZE;
+    if (CLUSTER > 1) cluster_arrive();
+    uint4 held[PER][WORDS];
+#pragma unroll
+    for (int k = 0; k < PER; k++) {
+        const int i = first + k * THREADS + tid;
+#pragma unroll
+        for (int w = 0; w < WORDS; w++) held[k][w] = i < end ? x[(int64_t)i * WORDS + w] : make_uint4(0, 0, 0, 0);
+    }
+    float v[EWC_LANES], sum = 0, square = 0;
+#pragma unroll
+    for (int k = 0; k < PER; k++) {
+        ewc_load_dense<float>(DTYPE, held[k], v);
+#pragma unroll
+        for (int j = 0; j < EWC_LANES; j++) sum += v[j];
+    }
+    if (CLUSTER > 1) cluster_wait();  // the others have begun, their shared memory is there
+    float mean = sum_over_cluster<THREADS, CLUSTER>(sum, sums, block) / count;
+#pragma unroll
+    for (int k = 0; k < PER; k++) {
+        if (first + k * THREADS + tid >= end) continue;
+#pragma unroll
+        for (int w = 0; w < WORDS; w++) stay_packed(held[k][w]);
+        ewc_load_dense<float>(DTYPE, held[k], v);
+#pragma unroll
+        for (int j = 0; j < EWC_LANES; j++) square += (v[j] - mean) * (v[j] - mean);
+    }
+    square = sum_over_cluster<THREADS, CLUSTER>(square, squares, block);
+    if (square != square) mean = square;  // of infinities too
+    const float rstd = 1 / sqrtf(square / count + p.eps);
+    if (block == 0 && tid == 0) {
+        write(p.mean_out, group, mean);
+        write(p.rstd_out, group, rstd);
+    }
+    const uint32_t channels = group % p.groups * p.group_channels;
+#pragma unroll
+    for (int k = 0; k < PER; k++) {
+        const int i = first + k * THREADS + tid;
+        if (i >= end) continue;
+        const int64_t channel = channels + ewc_quotient((uint32_t)i, p.by_area);
+        const float scale = rstd * (float)read(p.weight, channel, 1), shift = (float)read(p.bias, channel, 0);
+#pragma unroll
+        for (int w = 0; w < WORDS; w++) stay_packed(held[k][w]);
+        ewc_load_dense<float>(DTYPE, held[k], v);
+#pragma unroll
+        for (int j = 0; j < EWC_LANES; j++) v[j] = fmaf(v[j] - mean, scale, shift);
+        ewc_store_dense<float>(DTYPE, y + (int64_t)i * EWC_LANES * SIZE, v);
+    }
+}
+
+template <int DTYPE> static bool launch_groups(const held_groups &p, int64_t count, cudaStream_t stream) {
+    enum { PER = DTYPE == NBX_FLOAT32 ? 4 : 8, BLOCK = PER * 512 };
+    static const bool exists = cluster_exists((const void *)normalize_groups<DTYPE, PER, 8>);
+    const unsigned n = (unsigned)count;
+    if (p.vectors <= 512) normalize_groups<DTYPE, 1, 1><<<n, 512, 0, stream>>>(p);
+    else if (p.vectors <= BLOCK) normalize_groups<DTYPE, PER, 1><<<n, 512, 0, stream>>>(p);
+    else if (!exists || p.vectors > 8 * BLOCK) return false;
+    else if (p.vectors <= 2 * BLOCK) normalize_groups<DTYPE, PER, 2><<<n * 2, 512, 0, stream>>>(p);
+    else if (p.vectors <= 4 * BLOCK) normalize_groups<DTYPE, PER, 4><<<n * 4, 512, 0, stream>>>(p);
+    else normalize_groups<DTYPE, PER, 8><<<n * 8, 512, 0, stream>>>(p);
+    return true;
+}
+
+static bool hold_groups(nbx_op_call *c, const group_call &p) {
+    const group_norm_job *job = (const group_norm_job *)c->state;
+    const nbx_tensor *x = arg_tensor(c, 0), *y = out_get(c, 0);
+    const int64_t size = job->channels / job->groups, vectors = size * job->area / EWC_LANES, groups = job->batch * job->groups;
+    if (!x->contiguous || !y->contiguous || job->area % EWC_LANES != 0 || !aligned(nbx_data(x)) || !aligned(nbx_data(y))) return false;
+    if (p.empty || vectors > 1 << 20 || groups > INT32_MAX / 8) return false;
+    const held_groups h = {(const char *)nbx_data(x), (char *)nbx_data(y), p.weight, p.bias, p.mean_out, p.rstd_out, (float)p.eps, (int)vectors,
+                           (uint32_t)job->groups, (uint32_t)size, ewc_divisor_of(job->area / EWC_LANES)};
+    switch (x->dtype) {
+    case NBX_FLOAT32: return launch_groups<NBX_FLOAT32>(h, groups, stream_of(c));
+    case NBX_BFLOAT16: return launch_groups<NBX_BFLOAT16>(h, groups, stream_of(c));
+    case NBX_FLOAT16: return launch_groups<NBX_FLOAT16>(h, groups, stream_of(c));
+    default: return false;
+    }
+}
+
 static nbx_status group_norm_cuda(nbx_op_call *c) {
     const group_norm_job *job = (const group_norm_job *)c->state;
     const nbx_tensor *x = arg_tensor(c, 0);
@@ -413,6 +527,7 @@ static nbx_status group_norm_cuda(nbx_op_call *c) {
     p.mean_out.step = p.rstd_out.step = 1;
     p.eps = job->eps, p.batch = job->batch, p.channels = job->channels, p.groups = job->groups;
     p.empty = x->numel == 0;
+    if (hold_groups(c, p)) return launch_status(c);
     if (!p.empty) {  // x as [batch, groups, channels of a group, ...]: moments over all but the first two
         device_view view;
         view.shape[0] = x->shape[0], view.stride[0] = x->stride[0];

@@ -1,5 +1,6 @@
 // Running results on CUDA. Lines whose neighbours are closer than their elements: a thread per line. Others: a block per line,
-// tiles of 2048 elements, 8 in a row per thread, carried from tile to tile: the order depends on the length alone.
+// tiles of 2048 elements, 8 in a row per thread, carried from tile to tile: the order depends on the length alone. Sums of dense
+// lines have a kernel of their own, a warp or a block for each line; few long lines are cut into pieces whose totals come first.
 #include "ops/elementwise/complex.cuh"
 #include "ops/scan/scan.h"
 
@@ -15,6 +16,9 @@ typedef struct scan_call {
     bool through;    // the dtype cast to is narrower than the class of computing
     bool dense;      // lines are dense and aligned for vectors, on both sides
     int64_t count, length, x_step, y_step, index_step;
+    int64_t pieces, piece;  // of each line; elements of one
+    void *totals;           // not NULL: only the totals of the pieces are made
+    const void *starts;     // not NULL: running totals of the pieces
     int rank;
     int64_t shape[SCAN_DIMS], x_line[SCAN_DIMS], y_line[SCAN_DIMS], index_line[SCAN_DIMS];
 } scan_call;
@@ -72,8 +76,8 @@ template <typename C, bool PLACED> static __device__ __forceinline__ void put(co
 static __device__ __forceinline__ void line_place(const scan_call &p, int64_t line, const char **x, char **y, int64_t **index) {
     *x = p.x, *y = p.y, *index = p.index;
     for (int d = 0; d < p.rank; d++) {
-        const int64_t at = line % p.shape[d];
-        line /= p.shape[d];
+        const int64_t rest = d + 1 < p.rank ? line / p.shape[d] : 0, at = line - rest * p.shape[d];
+        line = rest;
         *x += at * p.x_line[d], *y += at * p.y_line[d];
         if (p.index) *index += at * p.index_line[d];
     }
@@ -171,6 +175,116 @@ template <typename C, bool PLACED> static __global__ void __launch_bounds__(SCAN
     }
 }
 
+// DTYPE: of both sides; -1: any. WARPS of them for a line or a piece of one. -0 is what adds nothing.
+template <typename C, int DTYPE, int WARPS> static __global__ void __launch_bounds__(SCAN_THREADS, 4) scan_sums(const __grid_constant__ scan_call p) {
+    constexpr int THREADS = WARPS * 32, TOGETHER = SCAN_THREADS / THREADS, TILE = THREADS * EWC_LANES;
+    constexpr int SIZE = DTYPE == NBX_FLOAT32 ? 4 : 2, WORDS = DTYPE < 0 ? 1 : SIZE * EWC_LANES / 16;
+    __shared__ C parts[2][WARPS];
+    const int tid = (int)threadIdx.x % THREADS, lane = tid & 31, warp = tid >> 5;
+    const int in = DTYPE < 0 ? p.in : DTYPE, out = DTYPE < 0 ? p.out : DTYPE;
+    int parity = 0;
+    for (int64_t unit = (int64_t)blockIdx.x * TOGETHER + threadIdx.x / THREADS; unit < p.count * p.pieces; unit += (int64_t)gridDim.x * TOGETHER) {
+        const int64_t line = p.pieces == 1 ? unit : unit / p.pieces, start = (unit - line * p.pieces) * p.piece;
+        const int64_t end = start + p.piece < p.length ? start + p.piece : p.length;
+        const char *x;
+        char *y;
+        int64_t *index;
+        line_place(p, line, &x, &y, &index);
+        C carry = p.starts && start ? ((const C *)p.starts)[unit - 1] : (C)-0.0;
+        uint4 next[WORDS];
+        const auto fetch = [&](int64_t at) {
+            if (DTYPE >= 0 && at + EWC_LANES <= end)
+#pragma unroll
+                for (int w = 0; w < WORDS; w++) next[w] = ((const uint4 *)(x + at * SIZE))[w];
+        };
+        fetch(start + tid * EWC_LANES);
+        for (int64_t tile = start; tile < end; tile += TILE) {
+            const int64_t begin = tile + tid * EWC_LANES;
+            const bool whole = (DTYPE >= 0 || p.dense) && begin + EWC_LANES <= end;
+            C v[EWC_LANES];
+            if (whole) {
+                if (DTYPE >= 0) ewc_load_dense<C>(DTYPE, next, v);
+                else ewc_load_dense<C>(in, x + begin * p.x_step, v);
+            } else {
+#pragma unroll
+                for (int k = 0; k < EWC_LANES; k++) v[k] = begin + k < end ? ewc_load<C>(in, x + (begin + k) * p.x_step) : (C)-0.0;
+            }
+            fetch(begin + TILE);
+#pragma unroll
+            for (int k = 1; k < EWC_LANES; k++) v[k] = v[k - 1] + v[k];
+            C before = v[EWC_LANES - 1], total;  // inclusive over the lanes, then exclusive
+#pragma unroll
+            for (int step = 1; step < 32; step <<= 1) {
+                const C other = __shfl_up_sync(~0u, before, step);
+                if (lane >= step) before = other + before;
+            }
+            total = __shfl_sync(~0u, before, 31);
+            before = __shfl_up_sync(~0u, before, 1);
+            if (lane == 0) before = (C)-0.0;
+            if (WARPS > 1) {
+                if (lane == 31) parts[parity][warp] = total;
+                __syncthreads();
+                C ahead = carry;
+#pragma unroll
+                for (int w = 0; w < WARPS; w++) {
+                    if (w == warp) before = ahead + before;
+                    ahead = ahead + parts[parity][w];
+                }
+                carry = ahead;
+                parity ^= 1;
+            } else {
+                before = carry + before;
+                carry = carry + total;
+            }
+            if (p.totals) continue;
+#pragma unroll
+            for (int k = 0; k < EWC_LANES; k++) v[k] = before + v[k];
+            if (whole) {
+                ewc_store_dense<C>(out, y + begin * p.y_step, v);
+            } else {
+#pragma unroll
+                for (int k = 0; k < EWC_LANES; k++)
+                    if (begin + k < end) ewc_store<C>(out, y + (begin + k) * p.y_step, v[k]);
+            }
+        }
+        if (p.totals && tid == 0) ((C *)p.totals)[unit] = carry;
+    }
+}
+
+template <typename C, int DTYPE> static void launch_units(const scan_call &p, int sm_count, cudaStream_t stream) {
+    const bool short_lines = p.piece <= 1024;
+    const int64_t blocks = short_lines ? (p.count * p.pieces + 7) / 8 : p.count * p.pieces, most = (int64_t)sm_count * 8;
+    const unsigned n = (unsigned)(blocks < most ? blocks : most);
+    if (short_lines) scan_sums<C, DTYPE, 1><<<n, SCAN_THREADS, 0, stream>>>(p);
+    else scan_sums<C, DTYPE, 8><<<n, SCAN_THREADS, 0, stream>>>(p);
+}
+
+template <typename C> static void launch_sums(const scan_call &p, int sm_count, cudaStream_t stream) {
+    const bool same = p.in == p.out && !ewc_class<C>::integral;
+    if (same && p.in == NBX_FLOAT32) launch_units<C, ewc_class<C>::integral ? -1 : NBX_FLOAT32>(p, sm_count, stream);
+    else if (same && p.in == NBX_BFLOAT16) launch_units<C, ewc_class<C>::integral ? -1 : NBX_BFLOAT16>(p, sm_count, stream);
+    else if (same && p.in == NBX_FLOAT16) launch_units<C, ewc_class<C>::integral ? -1 : NBX_FLOAT16>(p, sm_count, stream);
+    else launch_units<C, -1>(p, sm_count, stream);
+}
+
+// Dense lines of sums; in pieces: their totals, the running totals of these, and then the pieces themselves.
+template <typename C> static void launch_sums_of(scan_call p, int64_t pieces, void *scratch, int sm_count, cudaStream_t stream) {
+    p.pieces = pieces, p.piece = pieces > 1 ? SCAN_PIECE : p.length;
+    if (pieces > 1) {
+        p.totals = scratch;
+        launch_sums<C>(p, sm_count, stream);
+        scan_call t;
+        memset(&t, 0, sizeof t);
+        t.x = (const char *)scratch, t.y = (char *)((C *)scratch + p.count * pieces);
+        t.in = t.out = ewc_class<C>::integral ? NBX_INT64 : NBX_FLOAT64;
+        t.count = p.count, t.length = t.piece = pieces, t.pieces = 1, t.x_step = t.y_step = sizeof(C);
+        t.rank = 1, t.shape[0] = p.count, t.x_line[0] = t.y_line[0] = pieces * (int64_t)sizeof(C);
+        launch_sums<C>(t, sm_count, stream);
+        p.totals = NULL, p.starts = t.y;
+    }
+    launch_sums<C>(p, sm_count, stream);
+}
+
 template <typename C, bool PLACED> static void launch_state(const scan_call &p, bool rows, cudaStream_t stream) {
     if (rows) scan_rows<C, PLACED><<<(unsigned)p.count, SCAN_THREADS, 0, stream>>>(p);
     else scan_lines<C, PLACED><<<(unsigned)((p.count + SCAN_THREADS - 1) / SCAN_THREADS), SCAN_THREADS, 0, stream>>>(p);
@@ -206,6 +320,13 @@ static nbx_status scan_cuda(nbx_op_call *c) {
     for (int d = 0; d < l.rank; d++) p.dense = p.dense && p.x_line[d] % 16 == 0 && p.y_line[d] % 16 == 0;
     const bool rows = (p.length > 256 && p.count < 4096) || (l.rank > 0 ? p.x_step <= l.step[1][0] : true);
     cudaStream_t stream = stream_of(c);
+    if (p.dense && rows && p.op == SCAN_SUM && !p.through && job->domain != REDUCE_COMPLEX) {
+        const int sm_count = nbx_cuda_device_facts(c->device.index)->sm_count;
+        const int64_t pieces = scan_pieces(job, p.count, p.length);
+        if (job->domain == REDUCE_I64) launch_sums_of<int64_t>(p, pieces, c->scratch, sm_count, stream);
+        else launch_sums_of<double>(p, pieces, c->scratch, sm_count, stream);
+        return launch_status(c);
+    }
     if (job->domain == REDUCE_COMPLEX) launch<cdouble>(p, rows, stream);
     else if (job->domain == REDUCE_I64) launch<int64_t>(p, rows, stream);
     else launch<double>(p, rows, stream);

@@ -1,6 +1,7 @@
 // Softmax on CUDA: a warp (to 1024 elements) or a block per row; dense rows of at most 16384 elements stay in registers and
-// are read once; longer ones are read a second time, from L2 as far as it goes. Other dims: a thread per line, neighbouring
-// lines in neighbouring lanes.
+// are read once; longer ones are held by a cluster of blocks, 64 KB in each. Where that is not possible they are read a second
+// time, from L2 as far as it goes. Other dims: a thread per line, neighbouring lines in neighbouring lanes.
+#include "cuda/cluster.cuh"
 #include "ops/elementwise/engine.cuh"
 #include "ops/softmax/softmax.h"
 
@@ -52,14 +53,14 @@ template <typename C, int THREADS> static __device__ __forceinline__ C top_of_ro
 #pragma unroll
     for (int step = 16; step; step >>= 1) {
         const C t = __shfl_xor_sync(~0u, top, step);
-        top = top > t || top != top ? top : t;
+        top = fmax(top, t);
     }
     if (THREADS == 32) return top;
     if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = top;
     __syncthreads();
     top = part[0];
 #pragma unroll
-    for (int w = 1; w < THREADS / 32; w++) top = top > part[w] || top != top ? top : part[w];
+    for (int w = 1; w < THREADS / 32; w++) top = fmax(top, part[w]);
     return top;
 }
 
@@ -85,8 +86,8 @@ template <int DTYPE> static __device__ __forceinline__ double exponential(double
 template <typename C> static __device__ __forceinline__ void line_place(const softmax_call &p, int64_t line, const char **x, char **y) {
     *x = p.x, *y = p.y;
     for (int d = 0; d < p.rank; d++) {
-        const int64_t at = line % p.shape[d];
-        line /= p.shape[d];
+        const int64_t rest = d + 1 < p.rank ? line / p.shape[d] : 0, at = line - rest * p.shape[d];
+        line = rest;
         *x += at * p.x_line[d];
         *y += at * p.y_line[d];
     }
@@ -133,7 +134,7 @@ static __global__ void __launch_bounds__(THREADS == 32 ? 256 : THREADS) softmax_
 #pragma unroll
         for (int k = 0; k < N; k++)
 #pragma unroll
-            for (int j = 0; j < EWC_LANES; j++) a.top = a.top > v[k][j] || a.top != a.top ? a.top : v[k][j];
+            for (int j = 0; j < EWC_LANES; j++) a.top = fmax(a.top, v[k][j]);  // a NaN shows in the sum
         a.top = top_of_row<C, THREADS>(a.top);
         const C base = a.top == (C)-INFINITY ? (C)0 : a.top;
 #pragma unroll
@@ -145,6 +146,7 @@ static __global__ void __launch_bounds__(THREADS == 32 ? 256 : THREADS) softmax_
                 a.sum += e;
             }
         a.sum = sum_of_row<C, THREADS>(a.sum);
+        if (a.sum != a.sum) a.top = a.sum;
     } else {
         for (int64_t i = lane; i < p.length; i += THREADS) {
             const C e = ewc_load<C>(from, x + i * p.x_step);
@@ -203,6 +205,91 @@ template <typename C> static __global__ void __launch_bounds__(1024) softmax_lon
     }
 }
 
+// A cluster for each row, a part of it in the registers of each block: PER vectors of 8 for a thread, as they were read.
+template <int DTYPE> struct held_row {
+    enum { PER = DTYPE == NBX_FLOAT32 ? 4 : 8, THREADS = 512, MOST = 8 * PER * THREADS * EWC_LANES };
+};
+template <int DTYPE, int CLUSTER> static __global__ void __launch_bounds__(512, 2) NBX_CLUSTER(CLUSTER) softmax_cluster(const __grid_constant__ softmax_call p) {
+    constexpr int PER = held_row<DTYPE>::PER, THREADS = held_row<DTYPE>::THREADS, SIZE = DTYPE == NBX_FLOAT32 ? 4 : 2, WORDS = SIZE * EWC_LANES / 16;
+    __shared__ float tops[CLUSTER], sums[CLUSTER];
+    const int block = (int)blockIdx.x % CLUSTER, tid = (int)threadIdx.x;
+    const char *x;
+    char *y;
+    line_place<float>(p, blockIdx.x / CLUSTER, &x, &y);
+    const int vectors = (int)(p.length / EWC_LANES), share = (vectors + CLUSTER - 1) / CLUSTER, first = block * share;
+    const int end = first + share < vectors ? first + share : vectors;
+    cluster_arrive();
+    uint4 held[PER][WORDS];
+    const uint32_t nothing = DTYPE == NBX_FLOAT32 ? 0xff800000u : DTYPE == NBX_BFLOAT16 ? 0xff80ff80u : 0xfc00fc00u;  // -inf
+#pragma unroll
+    for (int k = 0; k < PER; k++) {
+        const int i = first + k * THREADS + tid;
+#pragma unroll
+        for (int w = 0; w < WORDS; w++) held[k][w] = i < end ? ((const uint4 *)x)[(int64_t)i * WORDS + w] : make_uint4(nothing, nothing, nothing, nothing);
+    }
+    float v[EWC_LANES];
+    peak<float> a = {-INFINITY, 0};
+#pragma unroll
+    for (int k = 0; k < PER; k++) {
+        ewc_load_dense<float>(DTYPE, held[k], v);
+#pragma unroll
+        for (int j = 0; j < EWC_LANES; j++) a.top = fmaxf(a.top, v[j]);
+    }
+    a.top = top_of_row<float, THREADS>(a.top);
+    const float base = a.top == -INFINITY ? 0.f : a.top;
+#pragma unroll
+    for (int k = 0; k < PER; k++) {
+#pragma unroll
+        for (int w = 0; w < WORDS; w++) stay_packed(held[k][w]);
+        ewc_load_dense<float>(DTYPE, held[k], v);
+#pragma unroll
+        for (int j = 0; j < EWC_LANES; j++) a.sum += exponential<DTYPE>(v[j] - base);
+    }
+    a.sum = sum_of_row<float, THREADS>(a.sum);
+    cluster_wait();  // the others have begun, their shared memory is there
+    if (tid < CLUSTER) {
+        cluster_store(&tops[block], tid, a.top);
+        cluster_store(&sums[block], tid, a.sum);
+    }
+    cluster_arrive();
+    cluster_wait();
+    a = {-INFINITY, 0};
+#pragma unroll
+    for (int b = 0; b < CLUSTER; b++) a.top = fmaxf(a.top, tops[b]);
+#pragma unroll
+    for (int b = 0; b < CLUSTER; b++) a.sum += tops[b] == -INFINITY ? sums[b] : sums[b] * expf(tops[b] - a.top);
+    if (a.sum != a.sum) a.top = a.sum;
+    const finisher<float> f(p, a);
+#pragma unroll
+    for (int k = 0; k < PER; k++) {
+        const int i = first + k * THREADS + tid;
+        if (i >= end) continue;
+#pragma unroll
+        for (int w = 0; w < WORDS; w++) stay_packed(held[k][w]);
+        ewc_load_dense<float>(DTYPE, held[k], v);
+#pragma unroll
+        for (int j = 0; j < EWC_LANES; j++) v[j] = p.log ? f(v[j]) : f.of_exponential(exponential<DTYPE>(v[j] - f.top));
+        ewc_store_dense<float>(DTYPE, y + (int64_t)i * EWC_LANES * SIZE, v);
+    }
+}
+
+template <int DTYPE> static bool launch_cluster(const softmax_call &p, cudaStream_t stream) {
+    static const bool exists = cluster_exists((const void *)softmax_cluster<DTYPE, 8>);
+    if (!exists || p.length > held_row<DTYPE>::MOST || p.count > INT32_MAX / 8) return false;
+    const unsigned count = (unsigned)p.count;
+    if (p.length <= held_row<DTYPE>::MOST / 4) softmax_cluster<DTYPE, 2><<<count * 2, 512, 0, stream>>>(p);
+    else if (p.length <= held_row<DTYPE>::MOST / 2) softmax_cluster<DTYPE, 4><<<count * 4, 512, 0, stream>>>(p);
+    else softmax_cluster<DTYPE, 8><<<count * 8, 512, 0, stream>>>(p);
+    return true;
+}
+
+static bool launch_held(const softmax_call &p, cudaStream_t stream) {
+    if (p.in != p.out) return false;
+    return p.in == NBX_FLOAT32 ? launch_cluster<NBX_FLOAT32>(p, stream)
+           : p.in == NBX_BFLOAT16 ? launch_cluster<NBX_BFLOAT16>(p, stream)
+                                  : p.in == NBX_FLOAT16 && launch_cluster<NBX_FLOAT16>(p, stream);
+}
+
 template <typename C> static __global__ void __launch_bounds__(128) softmax_lines(const __grid_constant__ softmax_call p) {
     const int64_t line = (int64_t)blockIdx.x * 128 + threadIdx.x;
     if (line >= p.count) return;
@@ -236,7 +323,9 @@ template <typename C> static void launch(const softmax_call &p, bool rows, cudaS
     if (!rows) softmax_lines<C><<<(unsigned)((p.count + 127) / 128), 128, 0, stream>>>(p);
     else if (!p.dense && p.length <= 1024) softmax_rows<C, 32, 0, -1><<<eighth, 256, 0, stream>>>(p);
     else if (!p.dense) softmax_rows<C, 512, 0, -1><<<count, 512, 0, stream>>>(p);
-    else if (p.length > 16384) softmax_long<C><<<count, 1024, 0, stream>>>(p);
+    else if (p.length > 16384) {
+        if (!launch_held(p, stream)) softmax_long<C><<<count, 1024, 0, stream>>>(p);
+    }
     else if (sizeof(C) == 4 && p.in == p.out && p.in == NBX_FLOAT32) launch_dense<C, sizeof(C) == 4 ? NBX_FLOAT32 : -1>(p, stream);
     else if (sizeof(C) == 4 && p.in == p.out && p.in == NBX_BFLOAT16) launch_dense<C, sizeof(C) == 4 ? NBX_BFLOAT16 : -1>(p, stream);
     else if (sizeof(C) == 4 && p.in == p.out && p.in == NBX_FLOAT16) launch_dense<C, sizeof(C) == 4 ? NBX_FLOAT16 : -1>(p, stream);
