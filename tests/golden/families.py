@@ -8,9 +8,9 @@ SCHEMAS = Path(__file__).parent.parent.parent / "src/ops/schemas.def"
 FAMILIES = {name: set(text.split()) for name, text in {
     "reduce": "all amax amin aminmax any argmax argmin count_nonzero dist frobenius_norm linalg_matrix_norm linalg_norm linalg_vector_norm logsumexp max "
               "mean median min mode nanmean nanmedian nansum norm prod quantile nanquantile std std_mean sum sum_to_size trace var var_mean kthvalue histc "
-              "equal allclose is_nonzero trapezoid bincount histogram prims::sum prims::amax prims::var",
+              "equal allclose is_nonzero trapezoid bincount histogram _aminmax cov corrcoef segment_reduce prims::sum prims::amax prims::var",
     "scan": "cummax cummin cumprod cumsum cumulative_trapezoid diff logcumsumexp",
-    "softmax": "_log_softmax _safe_softmax _softmax log_softmax softmax _softmax_backward_data",
+    "softmax": "_masked_softmax _log_softmax _safe_softmax _softmax log_softmax softmax _softmax_backward_data",
     "norm": "_fused_rms_norm _weight_norm _weight_norm_interface batch_norm cudnn_batch_norm group_norm layer_norm native_batch_norm native_group_norm "
             "native_layer_norm rms_norm _batch_norm_impl_index _batch_norm_no_update _batch_norm_with_update _native_batch_norm_legit "
             "_native_batch_norm_legit_functional _native_batch_norm_legit_no_training instance_norm miopen_batch_norm native_group_norm_backward "
@@ -23,7 +23,8 @@ FAMILIES = {name: set(text.split()) for name, text in {
               "linalg_cholesky_ex linalg_cond linalg_cross linalg_det linalg_eigh linalg_eigvalsh linalg_householder_product linalg_inv linalg_inv_ex "
               "linalg_lstsq linalg_lu_factor linalg_lu_factor_ex linalg_matrix_exp linalg_matrix_rank linalg_pinv linalg_qr linalg_slogdet linalg_solve "
               "linalg_solve_ex linalg_solve_triangular linalg_svd linalg_svdvals logdet matrix_exp triangular_solve",
-    "conv": "_conv_depthwise2d _convolution conv1d conv2d conv3d conv_depthwise3d conv_transpose1d conv_transpose2d conv_transpose3d convolution "
+    "conv": "_convolution_mode _slow_conv2d_forward conv_tbc slow_conv3d slow_conv3d_forward slow_conv_dilated2d slow_conv_dilated3d slow_conv_transpose2d "
+            "slow_conv_transpose3d thnn_conv2d _conv_depthwise2d _convolution conv1d conv2d conv3d conv_depthwise3d conv_transpose1d conv_transpose2d conv_transpose3d convolution "
             "convolution_backward cudnn_convolution mkldnn_convolution nbx::depthwise_conv2d col2im im2col torchvision::deform_conv2d",
     "pool": "_adaptive_avg_pool2d _adaptive_avg_pool2d_backward _adaptive_avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d "
             "adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d avg_pool1d avg_pool2d avg_pool2d_backward avg_pool3d fractional_max_pool2d "
@@ -42,7 +43,7 @@ FAMILIES = {name: set(text.split()) for name, text in {
              "swapdims t tensor_split transpose unbind unflatten unfold unsqueeze view view_as vsplit real imag view_as_complex view_as_real _conj conj "
              "_neg_view resolve_conj resolve_neg alias detach unsafe_chunk unsafe_split unsafe_split_with_sizes _reshape_alias prims::broadcast_in_dim "
              "prims::view_of meshgrid",
-    "copy": "_to_copy clone copy to type_as contiguous cat concat stack hstack vstack dstack column_stack repeat repeat_interleave tile flip fliplr flipud "
+    "copy": "_cast_Byte _cast_Char _cast_Short _cast_Int _cast_Long _cast_Half _cast_Float _cast_Double to_dense _to_copy clone copy to type_as contiguous cat concat stack hstack vstack dstack column_stack repeat repeat_interleave tile flip fliplr flipud "
             "roll rot90 block_diag cartesian_prod _reshape_copy alias_copy as_strided_copy detach_copy diagonal_copy expand_copy lift_fresh "
             "lift_fresh_copy permute_copy select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy "
             "unfold_copy unsqueeze_copy view_as_complex_copy view_as_real_copy view_copy set pixel_shuffle pixel_unshuffle channel_shuffle "
@@ -65,10 +66,11 @@ FAMILIES = {name: set(text.split()) for name, text in {
                  "_scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_for_cpu "
                  "_scaled_dot_product_fused_attention_overrideable _transformer_encoder_layer_fwd scaled_dot_product_attention "
                  "nbx::_scaled_dot_product_attention nbx::rope_fused nbx::swiglu_fused",
-    "loss": "binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss cross_entropy_loss ctc_loss hinge_embedding_loss huber_loss kl_div "
+    "loss": "_ctc_loss binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss cross_entropy_loss ctc_loss hinge_embedding_loss huber_loss kl_div "
             "l1_loss margin_ranking_loss mse_loss multi_margin_loss multilabel_margin_loss nll_loss nll_loss2d nll_loss_nd poisson_nll_loss "
             "smooth_l1_loss soft_margin_loss triplet_margin_loss nll_loss2d_forward nll_loss_forward",
-    "elementwise": "__and__ __or__ __xor__ __lshift__ __rshift__ where gradient isclose isreal glu prims::div log_sigmoid_forward prelu _prelu_kernel "
+    "elementwise": "_fake_quantize_learnable_per_channel_affine _fake_quantize_learnable_per_tensor_affine "
+                   "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams __and__ __or__ __xor__ __lshift__ __rshift__ where gradient isclose isreal glu prims::div log_sigmoid_forward prelu _prelu_kernel "
                    "fake_quantize_per_channel_affine fake_quantize_per_channel_affine_cachemask fake_quantize_per_tensor_affine "
                    "fake_quantize_per_tensor_affine_cachemask quantized_decomposed::quantize_per_tensor quantized_decomposed::dequantize_per_tensor "
                    "quantized_decomposed::quantize_per_channel quantized_decomposed::dequantize_per_channel "

@@ -1,7 +1,7 @@
 """Cases written by hand, by family: edges, errors, type promotion, memory shared between arguments, overloads that no sample reaches.
 
 `calls(family, full)` gives (overload, args, kwargs, options of record). This file has the small families; handmade_pointwise.py, handmade_shapes.py,
-handmade_networks.py and handmade_random.py the others.
+handmade_networks.py, handmade_random.py and handmade_rare.py the others.
 """
 import itertools
 
@@ -10,6 +10,7 @@ import torch
 import handmade_networks
 import handmade_pointwise
 import handmade_random
+import handmade_rare
 import handmade_shapes
 from families import KNOWN
 from handmade_common import ALL, BF16, BOOL, C64, C128, ERROR, F32, F64, FLOATS, I64, INF, INTS, NAN, U8, c, make, tensor
@@ -242,6 +243,6 @@ def calls(family, full):
     """The calls of a family, but those of overloads that the table of operators does not list."""
     torch.manual_seed(20)
     sources = [FAMILY[family](full)] if family in FAMILY else []
-    for call in itertools.chain(*sources, handmade_networks.calls(family, full), handmade_random.calls(family, full)):
+    for call in itertools.chain(*sources, handmade_networks.calls(family, full), handmade_random.calls(family, full), handmade_rare.calls(family, full)):
         if call[0] in KNOWN:
             yield call

@@ -276,6 +276,43 @@ static nbx_status mkldnn_convolution(nbx_op_call *c) {
     return call_convolution(c, arg_tensor(c, 0), arg_tensor(c, 1), c->args[2], c->args[4], c->args[3], c->args[5], c->args[6]);
 }
 
+// thnn_ and slow_ names: (input, weight, kernel_size, bias, stride, padding, ...), kernel_size only repeats the weight's shape.
+static nbx_status slow(nbx_op_call *c, nbx_value dilation, bool transposed, nbx_value more, bool single_too) {
+    const nbx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 1);
+    const int dims = dims_of(c);
+    int64_t kernel[CONV_DIMS];
+    const nbx_status status = spatial_list(c, 2, dims, 1, kernel);
+    if (status) return status;
+    if (w->rank != dims + 2 || !nbx_shape_equal(dims, kernel, dims, w->shape + 2))
+        return nbx_call_fail(c, NBX_ERROR_SHAPE, "kernel_size and weight do not fit");
+    if (!single_too && x->rank != dims + 2) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expects %d dims, found %d", dims + 2, x->rank);
+    const nbx_value bias = c->args[3], stride = c->args[4], padding = c->args[5];
+    c->args[2] = bias;
+    return batched(c, dims, stride, padding, dilation, transposed, more, I(1));
+}
+static nbx_status slow_conv(nbx_op_call *c) { return slow(c, nbx_of_ints((const int64_t[]){1}, 1), false, nbx_of_ints(&zero, 1), false); }
+static nbx_status slow_conv_dilated(nbx_op_call *c) { return slow(c, c->args[6], false, nbx_of_ints(&zero, 1), true); }
+static nbx_status slow_conv_transpose(nbx_op_call *c) { return slow(c, c->args[7], true, c->args[6], true); }
+
+// _convolution_mode(input, weight, bias, stride, padding's name, dilation, groups)
+static nbx_status convolution_mode(nbx_op_call *c) {
+    static const char *const names[] = {"aten::conv1d.padding", "aten::conv2d.padding", "aten::conv3d.padding"};
+    const int dims = arg_tensor(c, 1)->rank - 2;
+    if (dims < 1 || dims > CONV_DIMS) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expects weight of 3 to 5 dims, found %d", dims + 2);
+    return nbx_forward(c, names[dims - 1], 7, c->args);
+}
+
+// conv_tbc(input [time, batch, channels], weight [kernel, channels, out], bias, pad): conv1d with its dims in another order.
+static nbx_status conv_tbc(nbx_op_call *c) {
+    nbx_context *ctx = c->ctx;
+    const nbx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 1);
+    if (x->rank != 3 || w->rank != 3) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expects input and weight of 3 dims, found %d and %d", x->rank, w->rank);
+    if (arg_tensor(c, 2)->rank != 1) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expects bias of 1 dim, found %d", arg_tensor(c, 2)->rank);
+    const nbx_tensor *y = NBX_DO(ctx, "aten::conv1d", T(do_permute(ctx, x, 3, (const int64_t[]){1, 2, 0})),
+                                 T(do_permute(ctx, w, 3, (const int64_t[]){2, 1, 0})), c->args[2], I(1), c->args[3]);
+    return out_tensor(c, 0, do_contiguous(ctx, do_permute(ctx, y, 3, (const int64_t[]){2, 0, 1})));
+}
+
 static const int8_t one = 1, two = 2, three = 3;
 
 const nbx_op nbx_ops_convolution[] = {
@@ -292,6 +329,16 @@ const nbx_op nbx_ops_convolution[] = {
     {.name = "aten::conv_transpose3d.input", .composite = conv_transpose, .data = &three, .flags = NBX_OP_EXACT_OUT},
     {.name = "aten::_conv_depthwise2d", .composite = conv_depthwise, .data = &two, .flags = NBX_OP_EXACT_OUT},
     {.name = "aten::conv_depthwise3d", .composite = conv_depthwise, .data = &three, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::thnn_conv2d", .composite = slow_conv, .data = &two, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::_slow_conv2d_forward", .composite = slow_conv, .data = &two, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::slow_conv3d", .composite = slow_conv, .data = &three, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::slow_conv3d_forward", .composite = slow_conv, .data = &three, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::slow_conv_dilated2d", .composite = slow_conv_dilated, .data = &two, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::slow_conv_dilated3d", .composite = slow_conv_dilated, .data = &three, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::slow_conv_transpose2d", .composite = slow_conv_transpose, .data = &two, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::slow_conv_transpose3d", .composite = slow_conv_transpose, .data = &three, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::_convolution_mode", .composite = convolution_mode},
+    {.name = "aten::conv_tbc", .composite = conv_tbc, .flags = NBX_OP_EXACT_OUT},
     {.name = "nbx::depthwise_conv2d", .composite = depthwise_conv2d},
     {.name = "aten::cudnn_convolution", .composite = cudnn_convolution, .flags = NBX_OP_EXACT_OUT},
     {.name = "aten::mkldnn_convolution", .composite = mkldnn_convolution, .flags = NBX_OP_EXACT_OUT},

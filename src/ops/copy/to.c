@@ -63,6 +63,14 @@ static nbx_status to_bfloat16(nbx_op_call *c) { return to(c, NBX_BFLOAT16, NULL,
 static nbx_status to_int(nbx_op_call *c) { return to(c, NBX_INT32, NULL, false, format_of(c, 1)); }
 static nbx_status to_long(nbx_op_call *c) { return to(c, NBX_INT64, NULL, false, format_of(c, 1)); }
 
+// _cast_X(self, non_blocking), to_dense(self, dtype) of what is dense: self, or its cast.
+static nbx_status cast(nbx_op_call *c) { return to(c, *(const uint8_t *)c->op->data, NULL, false, NBX_PRESERVE_FORMAT); }
+static nbx_status to_dense(nbx_op_call *c) {
+    const nbx_dtype dtype = arg_dtype(c, 1);
+    return to(c, dtype == NBX_DTYPE_NONE ? (nbx_dtype)arg_tensor(c, 0)->dtype : dtype, NULL, false, NBX_PRESERVE_FORMAT);
+}
+#define CAST(NAME, DTYPE) {.name = "aten::_cast_" NAME, .composite = cast, .data = &(const uint8_t){DTYPE}}
+
 const nbx_op nbx_ops_to[] = {
     {.name = "aten::to.dtype", .composite = to_dtype, .flags = NBX_OP_ANY_DEVICE},
     {.name = "aten::to.device", .composite = to_device, .flags = NBX_OP_ANY_DEVICE},
@@ -74,6 +82,15 @@ const nbx_op nbx_ops_to[] = {
     {.name = "aten::_pin_memory", .composite = pin_memory, .flags = NBX_OP_EXACT_OUT},
     {.name = "prims::convert_element_type", .composite = convert_element_type},
     {.name = "prims::device_put", .composite = device_put, .flags = NBX_OP_ANY_DEVICE},
+    CAST("Byte", NBX_UINT8),
+    CAST("Char", NBX_INT8),
+    CAST("Short", NBX_INT16),
+    CAST("Int", NBX_INT32),
+    CAST("Long", NBX_INT64),
+    CAST("Half", NBX_FLOAT16),
+    CAST("Float", NBX_FLOAT32),
+    CAST("Double", NBX_FLOAT64),
+    {.name = "aten::to_dense", .composite = to_dense},
     {.name = "nbx::float", .composite = to_float},
     {.name = "nbx::half", .composite = to_half},
     {.name = "nbx::bfloat16", .composite = to_bfloat16},

@@ -138,7 +138,7 @@ const nbx_op nbx_ops_choose[] = {
     EW_OP("clip.Tensor", ew_clamp_tensor, EW_TERNARY, .accepts = EW_NUMBERS, .setup = tensor_bounds),
     EW_OP("addcmul", ew_addcmul, EW_TERNARY, .accepts = EW_NUMBERS | EW_COMPLEXES, .setup = take_value),
     EW_OP("addcdiv", ew_addcdiv, EW_TERNARY, .accepts = EW_FLOATS | EW_COMPLEXES, .setup = divided_value),
-    EW_OP("lerp.Tensor", ew_lerp, LERP),
+    EW_OP_EXACT("lerp.Tensor", ew_lerp, LERP),
     EW_OP("lerp.Scalar", ew_lerp, LERP, .flags = EW_EXACT_NUMBERS),
     NBX_OPS_END,
 };

@@ -20,6 +20,8 @@ static nbx_status take_exponent(nbx_op_call *c, ew_types *types, ew_params *p) {
     p->i[0] = 0;
     for (int i = 0; i < 8; i++)
         if (is_number(e, quick[i])) p->i[0] = 1 + i;
+    const bool root = p->i[0] == 5 || p->i[0] == 6;
+    if (root && types->compute == NBX_FLOAT16) p->i[0] = 0;  // there ATen's roots of -inf are those of pow, not of sqrt
     if (p->i[0] == 1 || p->i[0] == 2) return NBX_OK;
     if (types->compute == NBX_BOOL || (EW_BIT(types->compute) & (EW_UINTS | EW_FLOAT8S)))
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "is not defined for %s", nbx_dtype_name(types->compute));

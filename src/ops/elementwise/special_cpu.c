@@ -18,8 +18,38 @@ static inline double d_lgamma(double x) {
 ONE(lgamma, d_lgamma)
 ONE(digamma, special_digamma)
 ONE(erfinv, special_erfinv)
-ONE(erfcx, special_erfcx)
-ONE(ndtr, special_ndtr)
+
+// ATen's steps: halves are rounded after each.
+EW_INLINE double as_computed(double x, nbx_dtype compute) {
+    if (compute == NBX_FLOAT16) return (double)nbx_from_f16(nbx_to_f16((float)x));
+    return compute == NBX_BFLOAT16 ? (double)nbx_from_bf16(nbx_to_bf16((float)x)) : x;
+}
+
+static void ndtr_f64(const ew_run *r) {
+    const double *x = r->in[0];
+    double *y = r->out[0];
+    for (int64_t i = 0; i < r->count; i++) {
+        if (r->compute == NBX_FLOAT64 || r->compute == NBX_FLOAT32) {
+            y[i] = special_ndtr(x[i]);
+            continue;
+        }
+        const double e = as_computed(erf(as_computed(x[i] * 0.70710678118654752440, r->compute)), r->compute);
+        y[i] = as_computed(1 + e, r->compute) * 0.5;
+    }
+}
+EW_KERNEL(ew_ndtr, .f64 = ndtr_f64)
+
+// e^(x^2) of a negative x is the part of the result that counts, and float32's square of x is what ATen has there.
+static void erfcx_f64(const ew_run *r) {
+    const double *x = r->in[0];
+    double *y = r->out[0];
+    for (int64_t i = 0; i < r->count; i++) {
+        const bool single = r->compute != NBX_FLOAT64 && x[i] < 0 && x[i] >= -26.7;
+        y[i] = single ? 2 * exp((double)(float)(x[i] * x[i])) - special_erfcx(-x[i]) : special_erfcx(x[i]);
+    }
+}
+EW_KERNEL(ew_erfcx, .f64 = erfcx_f64)
+
 ONE(log_ndtr, special_log_ndtr)
 ONE(ndtri, special_ndtri)
 ONE(entr, special_entr)
@@ -74,12 +104,6 @@ static void polygamma_f64(const ew_run *r) {
     }
 }
 EW_KERNEL(ew_polygamma, .f64 = polygamma_f64)
-
-// ATen's steps: halves are rounded after each.
-EW_INLINE double as_computed(double x, nbx_dtype compute) {
-    if (compute == NBX_FLOAT16) return (double)nbx_from_f16(nbx_to_f16((float)x));
-    return compute == NBX_BFLOAT16 ? (double)nbx_from_bf16(nbx_to_bf16((float)x)) : x;
-}
 
 static void mvlgamma_f64(const ew_run *r) {
     const double *x = r->in[0], start = r->params->f[0];

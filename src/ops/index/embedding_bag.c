@@ -78,7 +78,7 @@ static void bag_run(void *arg, int64_t begin, int64_t end, int thread) {
             for (int64_t k = 0; k < columns; k++) {
                 const double x = element_double(d, from + k * w->stride[1] * width);
                 if (j->mode != MAX) sums[k] += factor * x;
-                else if (count == 0 || x > sums[k] || x != x) {
+                else if (count == 0 || x > sums[k]) {  // a NaN stays where it is the first
                     sums[k] = x;
                     element_set_int((nbx_dtype)j->largest->dtype, (char *)nbx_data(j->largest) + (bag * j->largest->stride[0] + k * j->largest->stride[1]) * (int64_t)nbx_dtype_size((nbx_dtype)j->largest->dtype), row);
                 }

@@ -47,7 +47,7 @@ static nbx_status pinv_of(nbx_op_call *c, const nbx_tensor *atol, const nbx_tens
     nbx_context *ctx = c->ctx;
     const nbx_tensor *a = arg_tensor(c, 0);
     nbx_value r[NBX_MAX_RESULTS];
-    nbx_status status = hermitian ? linalg_need_square(c, 0) : linalg_need_matrix(c, 0);
+    nbx_status status = hermitian && a->numel > 0 ? linalg_need_square(c, 0) : linalg_need_matrix(c, 0);
     if (status == NBX_OK) status = check_tolerance(c, atol);
     if (status == NBX_OK) status = check_tolerance(c, rtol);
     if (status != NBX_OK) return status;
@@ -101,7 +101,7 @@ static nbx_status rank_of(nbx_op_call *c, const nbx_tensor *atol, const nbx_tens
     nbx_context *ctx = c->ctx;
     const nbx_tensor *a = arg_tensor(c, 0), *values;
     const int64_t last = -1;
-    nbx_status status = hermitian ? linalg_need_square(c, 0) : linalg_need_matrix(c, 0);
+    nbx_status status = hermitian && a->numel > 0 ? linalg_need_square(c, 0) : linalg_need_matrix(c, 0);
     if (status == NBX_OK) status = check_tolerance(c, atol);
     if (status == NBX_OK) status = check_tolerance(c, rtol);
     if (status != NBX_OK) return status;

@@ -129,10 +129,11 @@ static nbx_status compose_kl_div(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
     const nbx_tensor *x = arg_tensor(c, 0), *y = arg_tensor(c, 1), *loss;
     const nbx_dtype dtype = common_dtype(arg_tensor(c, 0), arg_tensor(c, 1));
-    if (nbx_dtype_is_complex(dtype)) return nbx_call_fail(c, NBX_ERROR_DTYPE, "not implemented for %s", nbx_dtype_name(dtype));
+    if (!nbx_dtype_is_float((nbx_dtype)x->dtype) || !nbx_dtype_is_float((nbx_dtype)y->dtype))
+        return nbx_call_fail(c, NBX_ERROR_DTYPE, "takes floating point tensors only");
     if (arg_bool(c, 3)) loss = do_mul(ctx, do_unary(ctx, "aten::exp", y), do_sub(ctx, y, x));
     else loss = do_sub(ctx, NBX_DO(ctx, "aten::xlogy.Tensor", T(y), T(y)), do_mul(ctx, y, x));
-    return finish(c, loss, arg_int(c, 2), nbx_dtype_is_float(dtype) || !loss ? dtype : (nbx_dtype)loss->dtype);
+    return finish(c, loss, arg_int(c, 2), dtype);
 }
 
 // exp(x) - target x, or x - target log(x + eps); `full` adds Stirling's term where target > 1

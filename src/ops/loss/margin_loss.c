@@ -77,13 +77,17 @@ static nbx_status infer_ctc(nbx_op_call *c) {
     if (targets->rank == 1 ? targets->shape[0] != total : targets->shape[0] != batch || targets->shape[1] < longest)
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "targets do not fit their lengths");
     c->scratch_bytes = (size_t)batch * (size_t)(2 * (2 * longest + 1) + 1) * 8;
-    const bool per_item = arg_int(c, 5) == LOSS_NONE && x->rank == 3;
+    const bool forward = c->schema->result_count > 1, per_item = (forward || arg_int(c, 5) == LOSS_NONE) && x->rank == 3;
+    const int64_t kept[3] = {batch, x->shape[0], 2 * longest + 1};
+    if (forward && !out_new(c, 1, d, x->rank, kept + (x->rank != 3), NULL)) return nbx_last_status(c->ctx);
     return out_new(c, 0, d, per_item ? 1 : 0, &batch, NULL) ? NBX_OK : nbx_last_status(c->ctx);
 }
 
+// The same with lengths in tensors: the row's data is the operator that takes lists.
 static nbx_status ctc_of_tensors(nbx_op_call *c) {
     nbx_value args[7];
-    for (int i = 0; i < 7; i++) args[i] = c->args[i];
+    const int given = c->schema->result_count > 1 ? 6 : 7;
+    for (int i = 0; i < given; i++) args[i] = c->args[i];
     for (int i = 2; i < 4; i++) {
         int64_t count;
         const nbx_tensor *lengths = arg_tensor(c, i);
@@ -92,13 +96,15 @@ static nbx_status ctc_of_tensors(nbx_op_call *c) {
         if (!read) return nbx_last_status(c->ctx);
         args[i] = nbx_of_ints(read, (int)count);
     }
-    return nbx_forward(c, "aten::ctc_loss.IntList", 7, args);
+    return nbx_forward(c, c->op->data, given, args);
 }
 
 const nbx_op nbx_ops_margin_loss[] = {
     {.name = "aten::multi_margin_loss", .infer = infer_multi_margin, .cpu = NBX_CPU_KERNEL_ONE(multi_margin_loss_cpu)},
     {.name = "aten::multilabel_margin_loss", .infer = infer_multilabel_margin, .cpu = NBX_CPU_KERNEL_ONE(multilabel_margin_loss_cpu)},
-    {.name = "aten::ctc_loss.Tensor", .composite = ctc_of_tensors, .flags = NBX_OP_READS_BACK},
+    {.name = "aten::ctc_loss.Tensor", .composite = ctc_of_tensors, .flags = NBX_OP_READS_BACK, .data = "aten::ctc_loss.IntList"},
+    {.name = "aten::_ctc_loss.Tensor", .composite = ctc_of_tensors, .flags = NBX_OP_READS_BACK | NBX_OP_EXACT_OUT, .data = "aten::_ctc_loss"},
+    {.name = "aten::_ctc_loss", .infer = infer_ctc, .cpu = NBX_CPU_KERNEL_ONE(ctc_loss_cpu), .flags = NBX_OP_EXACT_OUT},
     {.name = "aten::ctc_loss.IntList", .infer = infer_ctc, .cpu = NBX_CPU_KERNEL_ONE(ctc_loss_cpu)},
     NBX_OPS_END,
 };

@@ -101,6 +101,8 @@ typedef struct sequence {
     const nbx_tensor *log_probs, *targets;
     int64_t item, first;  // number of the sequence, place of its first target
     int64_t input_length, target_length, blank;
+    char *alpha;          // NULL, or where the forward variables of time 0 go, dense
+    int64_t alpha_width;  // of a time
 } sequence;
 
 static double log_prob(const sequence *s, int64_t time, int64_t class) {
@@ -123,18 +125,28 @@ static double log_sum(double a, double b, double c) {
     return log(exp(a - most) + exp(b - most) + exp(c - most)) + most;
 }
 
+static void keep_alpha(const sequence *s, int64_t time, const double *alpha, int64_t symbols) {
+    const nbx_dtype d = (nbx_dtype)s->log_probs->dtype;
+    char *to = s->alpha + time * s->alpha_width * (int64_t)nbx_dtype_size(d);
+    for (int64_t k = 0; k < s->alpha_width; k++)
+        loss_store(to + k * (int64_t)nbx_dtype_size(d), d, k < symbols ? alpha[k] : -(double)INFINITY);
+}
+
 // Forward variables of the last two times: before and after alternate.
 static double sequence_loss(const sequence *s, double *alpha) {
     const int64_t symbols = 2 * s->target_length + 1;
+    for (int64_t time = 0; s->alpha && time < s->log_probs->shape[0]; time++) keep_alpha(s, time, NULL, 0);
     double *before = alpha, *after = alpha + symbols;
     if (s->input_length == 0) return s->target_length == 0 ? 0.0 : (double)INFINITY;
     for (int64_t k = 0; k < symbols; k++) before[k] = k < 2 ? log_prob(s, 0, symbol(s, k)) : -(double)INFINITY;
+    if (s->alpha) keep_alpha(s, 0, before, symbols);
     for (int64_t time = 1; time < s->input_length; time++) {
         for (int64_t k = 0; k < symbols; k++) {
             const bool skips = k >= 2 && symbol(s, k) != symbol(s, k - 2);
             after[k] = log_sum(before[k], k >= 1 ? before[k - 1] : -(double)INFINITY, skips ? before[k - 2] : -(double)INFINITY) +
                        log_prob(s, time, symbol(s, k));
         }
+        if (s->alpha) keep_alpha(s, time, after, symbols);
         double *swap = before;
         before = after, after = swap;
     }
@@ -144,7 +156,8 @@ static double sequence_loss(const sequence *s, double *alpha) {
 nbx_status ctc_loss_cpu(nbx_op_call *c) {
     int batch;
     const int64_t *input_lengths = arg_ints(c, 2, &batch), *target_lengths = arg_ints(c, 3, &batch);
-    const int64_t reduction = arg_int(c, 5), classes = arg_tensor(c, 0)->shape[arg_tensor(c, 0)->rank - 1];
+    const bool forward = c->out_count > 1;  // _ctc_loss: the sequences' losses as they are, and the forward variables
+    const int64_t reduction = forward ? LOSS_NONE : arg_int(c, 5), classes = arg_tensor(c, 0)->shape[arg_tensor(c, 0)->rank - 1];
     sequence s = {.log_probs = arg_tensor(c, 0), .targets = arg_tensor(c, 1), .blank = arg_int(c, 4)};
     double *losses = c->scratch, *alpha = losses + batch;
     for (int i = 0; i < batch; i++) {
@@ -153,8 +166,13 @@ nbx_status ctc_loss_cpu(nbx_op_call *c) {
             const int64_t y = symbol(&s, k);
             if (y < 0 || y >= classes) return nbx_call_fail(c, NBX_ERROR_INDEX, "target %lld is no label", (long long)y);
         }
+        if (forward) {
+            const nbx_tensor *kept = out_get(c, 1);
+            s.alpha_width = kept->shape[kept->rank - 1];
+            s.alpha = (char *)nbx_data(kept) + i * s.log_probs->shape[0] * s.alpha_width * (int64_t)nbx_dtype_size((nbx_dtype)kept->dtype);
+        }
         losses[i] = sequence_loss(&s, alpha);
-        if (arg_bool(c, 6) && isinf(losses[i])) losses[i] = 0.0;
+        if (!forward && arg_bool(c, 6) && isinf(losses[i])) losses[i] = 0.0;
         s.first += s.target_length;
         if (reduction == LOSS_MEAN) losses[i] /= (double)(s.target_length > 1 ? s.target_length : 1);
     }

@@ -193,18 +193,56 @@ static nbx_status give(nbx_op_call *c, const nbx_tensor *y, const nbx_tensor *ma
     return status == NBX_OK && c->schema->result_count > 1 ? out_tensor(c, 1, mask) : status;
 }
 
-// (self, scale, zero_point, quant_min, quant_max): numbers of float32; NaN becomes quant_min
-static nbx_status fake_quantize_per_tensor(nbx_op_call *c) {
+// Steps of one size: q, clamped and widened again. Scale and zero are numbers or 0-dim tensors; NaN becomes quant_min.
+static nbx_tensor *quantize_steps(nbx_op_call *c, nbx_value inverse, nbx_value scale, nbx_value zero, int64_t low, int64_t high, const nbx_tensor **mask) {
     nbx_context *ctx = c->ctx;
-    const int64_t zero = arg_int(c, 2), low = arg_int(c, 3), high = arg_int(c, 4);
-    const float scale = (float)arg_float(c, 1);
-    if (check_order(c, low, high) != NBX_OK) return ctx->status;
-    if (zero < low || zero > high) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "zero_point %lld is not between quant_min and quant_max", (long long)zero);
-    const nbx_tensor *q = shifted(ctx, rounded(ctx, scaled(ctx, widened(ctx, arg_tensor(c, 0)), F((double)(1 / scale)))), I(zero));
+    const nbx_tensor *q = shifted(ctx, rounded(ctx, scaled(ctx, widened(ctx, arg_tensor(c, 0)), inverse)), zero);
     const nbx_tensor *low_t = nbx_wrap_number(ctx, c->device, &(nbx_value){.kind = NBX_KIND_INT, .as.integer = low}), *high_t = nbx_wrap_number(ctx, c->device, &(nbx_value){.kind = NBX_KIND_INT, .as.integer = high});
     const nbx_tensor *inside = NBX_DO(ctx, "aten::fmin", T(NBX_DO(ctx, "aten::fmax", T(q), T(low_t))), T(high_t));
-    const nbx_tensor *y = scaled(ctx, lowered(ctx, do_cast(ctx, inside, NBX_FLOAT32), I(zero)), F((double)scale));
-    return give(c, y, fits(ctx, q, low, high));
+    *mask = fits(ctx, q, low, high);
+    return scaled(ctx, lowered(ctx, do_cast(ctx, inside, NBX_FLOAT32), zero), scale);
+}
+
+// (self, scale, zero_point, quant_min, quant_max): numbers of float32
+static nbx_status fake_quantize_by(nbx_op_call *c, double scale, int64_t zero, int64_t low, int64_t high) {
+    const nbx_tensor *mask = NULL;
+    const float step = (float)scale;
+    if (check_order(c, low, high) != NBX_OK) return c->ctx->status;
+    if (zero < low || zero > high) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "zero_point %lld is not between quant_min and quant_max", (long long)zero);
+    const nbx_tensor *y = quantize_steps(c, F((double)(1 / step)), F((double)step), I(zero), low, high, &mask);
+    return give(c, y, mask);
+}
+
+static nbx_status fake_quantize_per_tensor(nbx_op_call *c) {
+    return fake_quantize_by(c, arg_float(c, 1), arg_int(c, 2), arg_int(c, 3), arg_int(c, 4));
+}
+
+// The same with scale and zero_point in tensors of one element; of the longer form, argument 3 says whether to quantize at all.
+static nbx_status fake_quantize_by_tensors(nbx_op_call *c) {
+    nbx_context *ctx = c->ctx;
+    const bool switched = c->schema->result_count > 1;
+    const int64_t low = arg_int(c, 3 + switched), high = arg_int(c, 4 + switched);
+    const nbx_tensor *self = arg_tensor(c, 0), *mask = NULL;
+    if (check_order(c, low, high) != NBX_OK) return ctx->status;
+    const nbx_tensor *scale = do_cast(ctx, do_reshape(ctx, arg_tensor(c, 1), 0, NULL), NBX_FLOAT32), *zero = do_reshape(ctx, arg_tensor(c, 2), 0, NULL);
+    const nbx_tensor *y = zero && scale ? quantize_steps(c, T(inverse(ctx, scale)), T(scale), T(zero), low, high, &mask) : NULL;
+    if (!y) return ctx->status;
+    if (!switched) return give(c, y, mask);
+    const nbx_tensor *off = NBX_DO(ctx, "aten::lt.Scalar", T(do_reshape(ctx, arg_tensor(c, 3), 0, NULL)), I(1));
+    y = NBX_DO(ctx, "aten::where.self", T(off), T(self), T(do_cast(ctx, y, (nbx_dtype)self->dtype)));
+    return give(c, y, NBX_DO(ctx, "aten::logical_or", T(mask), T(off)));
+}
+
+// Learned parameters: a zero point that is no integer is rounded (up from a half) and clamped first.
+static nbx_status fake_quantize_learned(nbx_op_call *c) {
+    double values[2] = {0, 0};
+    for (int i = 0; i < 2; i++) {
+        const nbx_tensor *first = do_cast(c->ctx, do_select(c->ctx, do_reshape(c->ctx, arg_tensor(c, 1 + i), 1, (const int64_t[]){-1}), 0, 0), NBX_FLOAT64);
+        if (!first || nbx_tensor_read(c->ctx, first, &values[i]) != NBX_OK) return c->ctx->status;
+    }
+    const int64_t low = arg_int(c, 3), high = arg_int(c, 4);
+    const float zero = fminf(fmaxf((float)values[1] + 0.5f, (float)low), (float)high);
+    return fake_quantize_by(c, values[0], (int64_t)zero, low, high);
 }
 
 // (self, scale, zero_point, axis, quant_min, quant_max): a zero point of floats is added before rounding, one of int32 after.
@@ -241,6 +279,11 @@ static nbx_status fake_quantize_per_channel(nbx_op_call *c) {
     q = do_cast(ctx, q, NBX_INT64);
     const nbx_tensor *inside = do_cast(ctx, clamped(ctx, q, low, high), self->dtype == NBX_FLOAT64 ? NBX_FLOAT64 : NBX_FLOAT32);
     return give(c, scaled(ctx, lowered(ctx, inside, T(zero)), T(scale)), fits(ctx, q, low, high));
+}
+
+static nbx_status fake_quantize_learned_channels(nbx_op_call *c) {
+    const nbx_tensor *zero = NBX_DO(c->ctx, "aten::clamp", T(do_unary(c->ctx, "aten::round", arg_tensor(c, 2))), c->args[4], c->args[5]);
+    return NBX_FORWARD(c, "aten::fake_quantize_per_channel_affine", c->args[0], c->args[1], T(zero), c->args[3], c->args[4], c->args[5]);
 }
 
 // fake_quant_per_channel(input, scales, zero_points, axis, quant_min, quant_max)
@@ -283,6 +326,10 @@ const nbx_op nbx_ops_quantize[] = {
     DECOMPOSED("fake_quant_per_channel", fake_quant_per_channel, 0),
     {.name = "aten::fake_quantize_per_tensor_affine", .composite = fake_quantize_per_tensor},
     {.name = "aten::fake_quantize_per_tensor_affine_cachemask", .composite = fake_quantize_per_tensor, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::fake_quantize_per_tensor_affine.tensor_qparams", .composite = fake_quantize_by_tensors},
+    {.name = "aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", .composite = fake_quantize_by_tensors, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::_fake_quantize_learnable_per_tensor_affine", .composite = fake_quantize_learned, .flags = NBX_OP_READS_BACK | NBX_OP_EXACT_OUT},
+    {.name = "aten::_fake_quantize_learnable_per_channel_affine", .composite = fake_quantize_learned_channels, .flags = NBX_OP_EXACT_OUT},
     {.name = "aten::fake_quantize_per_channel_affine", .composite = fake_quantize_per_channel},
     {.name = "aten::fake_quantize_per_channel_affine_cachemask", .composite = fake_quantize_per_channel, .flags = NBX_OP_EXACT_OUT},
     {.name = "aten::quantize_per_tensor", .composite = quantized_dtype},

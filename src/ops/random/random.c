@@ -356,6 +356,9 @@ static nbx_status fill_infer(nbx_op_call *c) {
         if (c->args[i].kind == NBX_KIND_DTYPE) dtype = c->args[i].as.dtype;
         if (c->args[i].kind == NBX_KIND_MEMORY_FORMAT) format = c->args[i].as.memory_format;
     }
+    const nbx_tensor *target = nbx_call_target(c, 0);
+    const bool in_target = strstr(c->op->name, "_like") || !strcmp(c->op->name, "aten::bernoulli");  // these draw in the dtype of out
+    if (target && in_target) dtype = (nbx_dtype)target->dtype;
     if (plan(c, dtype, &d) != NBX_OK) return c->ctx->status;
     if (f->kind == DRAW_BERNOULLI_TENSOR || f->kind == DRAW_POISSON || f->kind == DRAW_GAMMA) {
         const nbx_tensor *p = arg_tensor(c, f->a);

@@ -63,6 +63,10 @@ static nbx_status infer_argmax(nbx_op_call *c) {
     return status == NBX_OK ? describe(c, REDUCE_INDEX, mask, arg_bool(c, 2), NBX_INT64, NBX_DTYPE_NONE) : status;
 }
 
+// The older names of aminmax: over all dims, or one.
+static nbx_status aminmax_all(nbx_op_call *c) { return NBX_FORWARD(c, "aten::aminmax", c->args[0]); }
+static nbx_status aminmax_dim(nbx_op_call *c) { return NBX_FORWARD(c, "aten::aminmax", c->args[0], c->args[1], c->args[2]); }
+
 #define EXTREME(NAME, INFER, OP)                                                                                       \
     {.name = NAME, .infer = INFER, .cpu = NBX_CPU_KERNEL(reduce_cpu), .data = (const void *)(uintptr_t)OP}
 
@@ -70,6 +74,8 @@ const nbx_op nbx_ops_reduce_extremes[] = {
     EXTREME("aten::amax", infer_amax, REDUCE_MAX),
     EXTREME("aten::amin", infer_amax, REDUCE_MIN),
     EXTREME("aten::aminmax", infer_aminmax, REDUCE_MINMAX),
+    {.name = "aten::_aminmax", .composite = aminmax_all, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::_aminmax.dim", .composite = aminmax_dim, .flags = NBX_OP_EXACT_OUT},
     EXTREME("aten::max", infer_max_all, (REDUCE_MAX | ANY_TARGET)),
     EXTREME("aten::min", infer_max_all, (REDUCE_MIN | ANY_TARGET)),
     EXTREME("aten::max.dim", infer_max_dim, REDUCE_ARGMAX),

@@ -22,7 +22,7 @@ static nbx_status describe(nbx_op_call *c, uint64_t mask, double correction, boo
     if (status != NBX_OK) return status;
     const nbx_dtype d = (nbx_dtype)x->dtype, wanted = target_dtype(c, d);
     const bool half = d == NBX_FLOAT16 || d == NBX_BFLOAT16, everything = mask == reduce_all_dims(x->rank);
-    if (!f->mean_too && wanted != d && x->numel > 0 && (everything ? half && nbx_dtype_size(wanted) > 2 : nbx_dtype_is_complex(wanted)))
+    if (!f->mean_too && wanted != d && x->numel > 0 && (everything ? half && nbx_dtype_size(wanted) > 2 : nbx_dtype_is_complex(wanted) && !nbx_dtype_is_complex(d)))
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "can't be computed of %s in %s", nbx_dtype_name(d), nbx_dtype_name(wanted));
     const bool in_target = !f->mean_too && nbx_dtype_is_float(d) && nbx_dtype_is_float(wanted);
     const reduce_job job = {.op = REDUCE_MOMENTS, .finish = f->root ? REDUCE_STD : REDUCE_VAR, .cast = (uint8_t)(in_target ? wanted : d),

@@ -6,6 +6,13 @@ static nbx_tensor *part(nbx_context *ctx, const nbx_tensor *x, int dim, int64_t 
     return do_slice(ctx, x, dim, start, end);
 }
 
+// May `more` stand beside x along dim?
+static bool continues(const nbx_tensor *x, const nbx_tensor *more, int dim) {
+    bool fits = !more || more->rank == x->rank;
+    for (int d = 0; more && fits && d < x->rank; d++) fits = d == dim || more->shape[d] == x->shape[d];
+    return fits;
+}
+
 // diff(x, n, dim, prepend, append): x[i+1] - x[i], n times over; xor of bools.
 static nbx_status compose_diff(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
@@ -17,8 +24,8 @@ static nbx_status compose_diff(nbx_op_call *c) {
     nbx_status status = nbx_call_dim(c, arg_int(c, 2), x->rank, &dim);
     if (status == NBX_OK && n == 0) status = nbx_call_need_target(c, 0, (nbx_dtype)x->dtype);
     if (status != NBX_OK) return status;
-    if ((prepend && prepend->rank != x->rank) || (append && append->rank != x->rank))
-        return nbx_call_fail(c, NBX_ERROR_SHAPE, "prepend and append need the rank of the input");
+    if (!continues(x, prepend, dim) || !continues(x, append, dim))
+        return nbx_call_fail(c, NBX_ERROR_SHAPE, "prepend and append need the shape of the input but along dim %d", dim);
     if (n == 0) return out_tensor(c, 0, NBX_DO(ctx, "aten::clone", T(x)));
     if (prepend || append) {
         const nbx_tensor *parts[3];
@@ -126,15 +133,14 @@ static nbx_status compose_trapezoid_at(nbx_op_call *c) {
 }
 
 // -------------------------------------------------------------------------------------------------------------- gradient
-static nbx_tensor *times(nbx_context *ctx, const nbx_tensor *t, double factor) { return NBX_DO(ctx, "aten::mul.Scalar", T(t), F(factor)); }
 
 // The slope at element `at`, from it and its neighbours in the direction of step: f1 - f0, or -1.5 f0 + 2 f1 - 0.5 f2.
 static nbx_tensor *edge_slope(nbx_context *ctx, const nbx_tensor *x, int dim, int64_t at, int64_t step, int64_t order) {
     const nbx_tensor *f0 = part(ctx, x, dim, at, at + 1), *f1 = part(ctx, x, dim, at + step, at + step + 1);
     if (order == 1) return step > 0 ? do_sub(ctx, f1, f0) : do_sub(ctx, f0, f1);
     const nbx_tensor *f2 = part(ctx, x, dim, at + 2 * step, at + 2 * step + 1);
-    if (step > 0) return do_sub(ctx, do_add(ctx, times(ctx, f0, -1.5), times(ctx, f1, 2)), times(ctx, f2, 0.5));
-    return do_add(ctx, do_sub(ctx, times(ctx, f2, 0.5), times(ctx, f1, 2)), times(ctx, f0, 1.5));
+    if (step > 0) return do_sub(ctx, do_add(ctx, do_mul_scalar(ctx, f0, F(-1.5)), do_mul_scalar(ctx, f1, I(2))), do_mul_scalar(ctx, f2, F(0.5)));
+    return do_add(ctx, do_sub(ctx, do_mul_scalar(ctx, f2, F(0.5)), do_mul_scalar(ctx, f1, I(2))), do_mul_scalar(ctx, f0, F(1.5)));
 }
 
 // Central differences along a dim; one-sided ones of the order asked for at its ends.
@@ -168,9 +174,9 @@ static nbx_tensor *through_three(nbx_context *ctx, const nbx_tensor *x, int dim,
     const nbx_tensor *both = do_add(ctx, h, g), *left = do_mul(ctx, h, both), *middle = do_mul(ctx, h, g), *right = do_mul(ctx, g, both);
     const nbx_tensor *minus_h = do_unary(ctx, "aten::neg", h), *minus_g = do_unary(ctx, "aten::neg", g), *minus_both = do_unary(ctx, "aten::neg", both);
     const nbx_tensor *weights[3] = {
-        do_div(ctx, at == 0 ? do_unary(ctx, "aten::neg", do_add(ctx, times(ctx, h, 2), g)) : at == 1 ? minus_g : g, left),
+        do_div(ctx, at == 0 ? do_unary(ctx, "aten::neg", do_add(ctx, do_mul_scalar(ctx, h, I(2)), g)) : at == 1 ? minus_g : g, left),
         do_div(ctx, at == 0 ? both : at == 1 ? do_sub(ctx, g, h) : minus_both, middle),
-        do_div(ctx, at == 0 ? minus_h : at == 1 ? h : do_add(ctx, h, times(ctx, g, 2)), right),
+        do_div(ctx, at == 0 ? minus_h : at == 1 ? h : do_add(ctx, h, do_mul_scalar(ctx, g, I(2))), right),
     };
     return weights[0] && weights[1] && weights[2] ? weighted(ctx, x, dim, first, count, weights) : NULL;
 }

@@ -106,7 +106,7 @@ const nbx_op nbx_ops_view_complex[] = {
     {.name = "aten::imag", .infer = imag},
     {.name = "aten::conj", .composite = conjugate},
     {.name = "aten::_conj", .composite = conjugate},
-    {.name = "aten::conj_physical", .composite = conjugate},
+    {.name = "aten::conj_physical", .composite = conjugate, .flags = NBX_OP_EXACT_DTYPE},
     {.name = "aten::_neg_view", .composite = neg_view},
     {.name = "aten::resolve_conj", .composite = same},
     {.name = "aten::resolve_neg", .composite = same},

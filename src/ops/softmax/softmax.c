@@ -4,6 +4,9 @@
 //   source: aten::_softmax, aten::_log_softmax; rows of only -inf are NaN, except in _safe_softmax
 #include "ops/softmax/softmax.h"
 
+#include <math.h>
+
+#include "ops/compose.h"
 #include "ops/reduce/reduce.h"
 
 typedef struct form {
@@ -36,6 +39,23 @@ static nbx_status infer(nbx_op_call *c) {
     return out_new(c, 0, dtype, x->rank, x->shape, NULL) ? NBX_OK : nbx_last_status(c->ctx);
 }
 
+// _masked_softmax(self, mask, dim, mask_type): softmax of what the mask leaves; the rest is 0. A mask of another shape is,
+// for self [batch, heads, length, length], that of attention [length, length] (type 0) or of keys [batch, length] (type 1).
+static nbx_status masked(nbx_op_call *c) {
+    const nbx_tensor *x = arg_tensor(c, 0), *mask = arg_tensor(c, 1);
+    const int64_t type = arg_int_or(c, 3, 2), dim = arg_int_or(c, 2, x->rank - 1);
+    if (mask->dtype != NBX_BOOL) return nbx_call_fail(c, NBX_ERROR_DTYPE, "the mask must be bool, found %s", nbx_dtype_name((nbx_dtype)mask->dtype));
+    if (type < 0 || type > 2) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "mask_type %lld is not 0, 1 or 2", (long long)type);
+    if (!nbx_same_shape(x, mask)) {
+        const bool fits = type < 2 && x->rank == 4 && mask->rank == 2 && mask->shape[1] == x->shape[3] && mask->shape[0] == x->shape[type == 0 ? 2 : 0];
+        if (!fits) return nbx_call_fail(c, NBX_ERROR_SHAPE, "the mask does not fit self");
+        const int64_t attention[4] = {1, 1, mask->shape[0], mask->shape[1]}, keys[4] = {mask->shape[0], 1, 1, mask->shape[1]};
+        mask = do_reshape(c->ctx, mask, 4, type == 0 ? attention : keys);
+    }
+    const nbx_tensor *left = NBX_DO(c->ctx, "aten::masked_fill.Scalar", T(x), T(mask), F(-(double)INFINITY));
+    return out_tensor(c, 0, NBX_DO(c->ctx, "aten::_softmax", T(left), I(dim), B(false)));
+}
+
 #define SOFTMAX(NAME, FORM) {.name = NAME, .infer = infer, .cpu = NBX_CPU_KERNEL(softmax_cpu), .data = &FORM}
 
 const nbx_op nbx_ops_softmax[] = {
@@ -44,5 +64,6 @@ const nbx_op nbx_ops_softmax[] = {
     SOFTMAX("aten::softmax.int", plain_dtype),
     SOFTMAX("aten::log_softmax.int", logarithm_dtype),
     SOFTMAX("aten::_safe_softmax", safe_dtype),
+    {.name = "aten::_masked_softmax", .composite = masked, .flags = NBX_OP_EXACT_OUT},
     NBX_OPS_END,
 };

@@ -1,6 +1,6 @@
 // histogramdd(self [..., d], bins [d], range, weight, density) -> (hist [bins], edges): counts of points in d dims.
 //   range: low and high of each dim; without it those of the data, widened by half on both sides when they are equal
-//   _histogramdd_bin_edges and _histogramdd_from_bin_cts give one of the two
+//   bins: how many in each dim, or in all, or their edges; _histogramdd_* give one of the two results
 #include <math.h>
 #include <string.h>
 
@@ -73,18 +73,18 @@ static nbx_status make_edges(nbx_op_call *c, const nbx_tensor *points, nbx_tenso
 }
 
 // The place of a point in the histogram; -1: outside in some dim.
-static int64_t place_of(const nbx_op_call *c, const nbx_tensor *points, int64_t point, nbx_tensor *const *edges) {
+static int64_t place_of(const nbx_tensor *points, int64_t point, int dims, const nbx_tensor *const *edges) {
     int64_t place = 0;
-    for (int i = 0; i < c->args[BINS].count; i++) {
+    for (int i = 0; i < dims; i++) {
         const int64_t bin = nbx_histogram_bin(edges[i], coordinate(points, point, i));
         if (bin < 0) return -1;
-        place = place * c->args[BINS].as.ints[i] + bin;
+        place = place * (edges[i]->numel - 1) + bin;
     }
     return place;
 }
 
 // Counts over their sum and over the bin's extent in every dim.
-static nbx_tensor *density_of(nbx_context *ctx, const nbx_tensor *hist, nbx_tensor *const *edges) {
+static nbx_tensor *density_of(nbx_context *ctx, const nbx_tensor *hist, const nbx_tensor *const *edges) {
     const nbx_tensor *y = do_div(ctx, hist, NBX_DO(ctx, "aten::sum", T(hist)));
     for (int i = 0; y && i < hist->rank; i++) {
         int64_t shape[NBX_MAX_RANK];
@@ -94,19 +94,22 @@ static nbx_tensor *density_of(nbx_context *ctx, const nbx_tensor *hist, nbx_tens
     return (nbx_tensor *)y;
 }
 
-static nbx_tensor *count_points(nbx_op_call *c, const nbx_tensor *points, nbx_tensor *const *edges) {
-    const nbx_tensor *weight = arg_tensor(c, WEIGHT) ? do_contiguous(c->ctx, arg_tensor(c, WEIGHT)) : NULL;
+static nbx_tensor *count_points(nbx_op_call *c, const nbx_tensor *points, int dims, const nbx_tensor *const *edges, const nbx_tensor *weight,
+                                bool density) {
+    const nbx_tensor *weights = weight ? do_contiguous(c->ctx, weight) : NULL;
     const nbx_dtype d = (nbx_dtype)points->dtype;
-    const int64_t size = (int64_t)nbx_dtype_size(d), dims = dims_of(points);
-    nbx_tensor *hist = do_full(c->ctx, c->device, d, c->args[BINS].count, c->args[BINS].as.ints, F(0));
-    if (!hist || (arg_tensor(c, WEIGHT) && !weight)) return NULL;
+    const int64_t size = (int64_t)nbx_dtype_size(d);
+    int64_t shape[NBX_MAX_RANK];
+    for (int i = 0; i < dims; i++) shape[i] = edges[i]->numel - 1;
+    nbx_tensor *hist = do_full(c->ctx, c->device, d, dims, shape, F(0));
+    if (!hist || (weight && !weights)) return NULL;
     for (int64_t i = 0; dims && i < points->numel / dims; i++) {
-        const int64_t place = place_of(c, points, i, edges);
+        const int64_t place = place_of(points, i, dims, edges);
         if (place < 0) continue;
         char *to = (char *)nbx_data(hist) + place * size;
-        element_set_double(d, to, element_double(d, to) + (weight ? element_double(d, (const char *)nbx_data(weight) + i * size) : 1));
+        element_set_double(d, to, element_double(d, to) + (weights ? element_double(d, (const char *)nbx_data(weights) + i * size) : 1));
     }
-    return arg_bool(c, DENSITY) ? density_of(c->ctx, hist, edges) : hist;
+    return density ? density_of(c->ctx, hist, edges) : hist;
 }
 
 static nbx_status histogramdd(nbx_op_call *c, bool want_hist, bool want_edges) {
@@ -114,10 +117,12 @@ static nbx_status histogramdd(nbx_op_call *c, bool want_hist, bool want_edges) {
     nbx_status status = check(c);
     const nbx_tensor *points = status == NBX_OK ? do_contiguous(c->ctx, arg_tensor(c, SELF)) : NULL;
     if (!points) return nbx_last_status(c->ctx);
+    const int dims = c->args[BINS].count;
     status = make_edges(c, points, edges);
-    if (status == NBX_OK && want_hist) status = out_tensor(c, 0, count_points(c, points, edges));
-    if (status == NBX_OK && want_edges) status = out_list(c, c->args[BINS].count);
-    for (int i = 0; status == NBX_OK && want_edges && i < c->args[BINS].count; i++) status = out_tensor(c, i, edges[i]);
+    if (status == NBX_OK && want_hist)
+        status = out_tensor(c, 0, count_points(c, points, dims, (const nbx_tensor *const *)edges, arg_tensor(c, WEIGHT), arg_bool(c, DENSITY)));
+    if (status == NBX_OK && want_edges) status = out_list(c, dims);
+    for (int i = 0; status == NBX_OK && want_edges && i < dims; i++) status = out_tensor(c, i, edges[i]);
     return status;
 }
 
@@ -125,9 +130,54 @@ static nbx_status both(nbx_op_call *c) { return histogramdd(c, true, true); }
 static nbx_status only_hist(nbx_op_call *c) { return histogramdd(c, true, false); }
 static nbx_status only_edges(nbx_op_call *c) { return histogramdd(c, false, true); }
 
+// One number of bins for every dim.
+static nbx_status with_one_number(nbx_op_call *c) {
+    const nbx_tensor *self = arg_tensor(c, SELF);
+    int64_t bins[NBX_MAX_RANK];
+    if (self->rank < 2 || dims_of(self) > NBX_MAX_RANK) return nbx_call_fail(c, NBX_ERROR_SHAPE, "points of too many dims, or a vector");
+    for (int i = 0; i < dims_of(self); i++) bins[i] = arg_int(c, BINS);
+    return NBX_FORWARD(c, "aten::histogramdd", c->args[SELF], nbx_of_ints(bins, (int)dims_of(self)), c->args[RANGE], c->args[WEIGHT], c->args[DENSITY]);
+}
+
+// Edges given: (self, bins, range, weight, density), or without a range. Each a rising vector.
+static nbx_status with_edges(nbx_op_call *c, const nbx_tensor *weight, bool density) {
+    const nbx_tensor *self = arg_tensor(c, SELF);
+    const nbx_dtype d = (nbx_dtype)self->dtype;
+    int dims;
+    const nbx_tensor *const *bins = arg_tensors(c, BINS, &dims), *edges[NBX_MAX_RANK];
+    if (self->rank < 2) return nbx_call_fail(c, NBX_ERROR_SHAPE, "self must have at least 2 dims, found %d", self->rank);
+    if (d != NBX_FLOAT32 && d != NBX_FLOAT64) return nbx_call_fail(c, NBX_ERROR_DTYPE, "takes float32 and float64, not %s", nbx_dtype_name(d));
+    if (dims != dims_of(self) || dims > NBX_MAX_RANK)
+        return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "edges of %d dims for points of %lld", dims, (long long)dims_of(self));
+    if (weight && (weight->dtype != self->dtype || !nbx_shape_equal(weight->rank, weight->shape, self->rank - 1, self->shape)))
+        return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "weight must have self's dtype, and its shape without the last dim");
+    for (int i = 0; i < dims; i++) {
+        if (bins[i]->rank != 1 || bins[i]->numel < 2 || bins[i]->dtype != self->dtype)
+            return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "the edges of dim %d must be a vector of self's dtype, at least two", i);
+        edges[i] = do_contiguous(c->ctx, bins[i]);
+        if (!edges[i]) return nbx_last_status(c->ctx);
+    }
+    const nbx_tensor *points = do_contiguous(c->ctx, self);
+    return points ? out_tensor(c, 0, count_points(c, points, dims, edges, weight, density)) : nbx_last_status(c->ctx);
+}
+
+static nbx_status hist_of_edges(nbx_op_call *c) { return with_edges(c, arg_tensor(c, 2), arg_bool(c, 3)); }
+
+static nbx_status both_of_edges(nbx_op_call *c) {
+    int dims;
+    const nbx_tensor *const *bins = arg_tensors(c, BINS, &dims);
+    nbx_status status = with_edges(c, arg_tensor(c, WEIGHT), arg_bool(c, DENSITY));
+    if (status == NBX_OK) status = out_list(c, dims);
+    for (int i = 0; status == NBX_OK && i < dims; i++) status = out_tensor(c, i, bins[i]);
+    return status;
+}
+
 const nbx_op nbx_ops_histogramdd[] = {
     {.name = "aten::histogramdd", .composite = both, .flags = NBX_OP_READS_DATA | NBX_OP_ON_HOST},
     {.name = "aten::_histogramdd_from_bin_cts", .composite = only_hist, .flags = NBX_OP_READS_DATA | NBX_OP_ON_HOST | NBX_OP_EXACT_OUT},
     {.name = "aten::_histogramdd_bin_edges", .composite = only_edges, .flags = NBX_OP_READS_DATA | NBX_OP_ON_HOST | NBX_OP_EXACT_OUT},
+    {.name = "aten::histogramdd.int_bins", .composite = with_one_number},
+    {.name = "aten::histogramdd.TensorList_bins", .composite = both_of_edges, .flags = NBX_OP_READS_DATA | NBX_OP_ON_HOST},
+    {.name = "aten::_histogramdd_from_bin_tensors", .composite = hist_of_edges, .flags = NBX_OP_READS_DATA | NBX_OP_ON_HOST | NBX_OP_EXACT_OUT},
     NBX_OPS_END,
 };
