@@ -20,7 +20,28 @@ typedef struct sorted_rows {
 } sorted_rows;
 nbx_status nbx_cuda_sort_rows(nbx_op_call *c, const key_rows *k, void *scratch, sorted_rows *sorted);
 
+// What becomes of sorted entries: values and places, or the arrays in scratch. The first `limit` of each row.
+typedef struct sort_sink {
+    flat values, places;       // over the rows
+    int64_t values_step, places_step;
+    uint64_t *keys;            // not NULL: these, [row][length]
+    uint32_t *where;
+    int64_t limit;
+} sort_sink;
+// The s->limit first of each row, of elements of at most 4 bytes, 0 < limit <= NBX_DEVICE_TOPK (topk_cuda.cu).
+nbx_status nbx_cuda_select_rows(nbx_op_call *c, const key_rows *k, const sort_sink *s);
+
 #ifdef __CUDACC__
+static __device__ __forceinline__ void emit(const key_rows &k, const sort_sink &s, int64_t row, int64_t rank, uint64_t key, uint32_t place) {
+    if (s.keys) {
+        s.keys[row * k.along.count + rank] = key;
+        s.where[row * k.along.count + rank] = place;
+        return;
+    }
+    copy_element(k.rows.width, flat_at(s.values, row) + rank * s.values_step, flat_at(k.rows, row) + flat_offset(k.along, place));
+    *(int64_t *)(flat_at(s.places, row) + rank * s.places_step) = place;
+}
+
 static __device__ __forceinline__ uint64_t float_key(uint64_t bits, int width, uint64_t infinity) {
     const uint64_t sign = (uint64_t)1 << (width - 1), all = sign | (sign - 1), size = bits & (sign - 1);
     if (size > infinity) return all;
@@ -44,6 +65,25 @@ static __device__ __forceinline__ uint64_t key_of(int dtype, const char *p) {
     case NBX_FLOAT64: return float_key(*(const uint64_t *)p, 64, 0x7ff0000000000000);
     default: return *(const uint64_t *)p;
     }
+}
+
+// The element of a key that does not fall, as bits. False for zeros and NaN, of which several share a key.
+static __device__ __forceinline__ bool element_of_key(int dtype, uint64_t key, uint64_t *bits) {
+    uint64_t sign = 0;
+    switch (dtype) {
+    case NBX_INT8: *bits = key ^ 0x80u; return true;
+    case NBX_INT16: *bits = key ^ 0x8000u; return true;
+    case NBX_INT32: *bits = key ^ 0x80000000u; return true;
+    case NBX_INT64: *bits = key ^ (uint64_t)1 << 63; return true;
+    case NBX_FLOAT16:
+    case NBX_BFLOAT16: sign = 0x8000u; break;
+    case NBX_FLOAT32: sign = 0x80000000u; break;
+    case NBX_FLOAT64: sign = (uint64_t)1 << 63; break;
+    default: *bits = key; return true;
+    }
+    const uint64_t all = sign | (sign - 1);
+    *bits = key & sign ? key ^ sign : ~key & all;
+    return key != all && key != sign;
 }
 
 static __device__ __forceinline__ uint64_t key_mask(int width) { return ~(uint64_t)0 >> (64 - 8 * width); }

@@ -1,30 +1,13 @@
 // sort, topk and kthvalue on CUDA.
 //   rows up to 2048     sorted in shared memory (bitonic over key and place, so it is stable); short rows share a block
-//   longer rows         least significant byte first: every tile of 4096 counts its digits, the counts are added up over tiles,
-//                       and every tile moves its entries to their places; a warp ranks 32 neighbours at once by matching
-//   topk, kthvalue      a block for each row finds the key of the wanted rank byte by byte, then collects in order
+//   longer rows         least significant byte first: every tile of 8192 (4096 of 8-byte elements) counts its digits, the counts
+//                       are added up over tiles, and every tile moves its entries to their places; a warp ranks 32 neighbours at
+//                       once by voting on the bits of their digits
+//   kthvalue, and topk  of 8-byte elements: a block for each row finds the key of the wanted rank byte by byte, then collects in
+//                       order; other topk: topk_cuda.cu
 #include "ops/sort/keys.cuh"
 
-enum { SORT_THREADS = 256, SORT_WARPS = SORT_THREADS / 32, SORT_ROUNDS = NBX_SORT_TILE / SORT_THREADS };
-
-// What becomes of sorted entries: values and places, or the arrays in scratch. The first `limit` of each row.
-typedef struct sort_sink {
-    flat values, places;       // over the rows
-    int64_t values_step, places_step;
-    uint64_t *keys;            // not NULL: these, [row][length]
-    uint32_t *where;
-    int64_t limit;
-} sort_sink;
-
-static __device__ __forceinline__ void emit(const key_rows &k, const sort_sink &s, int64_t row, int64_t rank, uint64_t key, uint32_t place) {
-    if (s.keys) {
-        s.keys[row * k.along.count + rank] = key;
-        s.where[row * k.along.count + rank] = place;
-        return;
-    }
-    copy_element(k.rows.width, flat_at(s.values, row) + rank * s.values_step, flat_at(k.rows, row) + flat_offset(k.along, place));
-    *(int64_t *)(flat_at(s.places, row) + rank * s.places_step) = place;
-}
+enum { SORT_THREADS = 512, SORT_WARPS = SORT_THREADS / 32 };
 
 // ------------------------------------------------------------------------------------------------------------ short rows
 // `size` is the power of two that holds a row; a block sorts `together` rows.
@@ -47,31 +30,40 @@ static __global__ void __launch_bounds__(512) sort_short(const __grid_constant__
 }
 
 // ------------------------------------------------------------------------------------------------------------- long rows
+// K: uint32_t for elements of at most 4 bytes. SOURCE: the first pass, which reads the elements; SINK: the last, which writes
+// the results. A tile is put in order in shared memory before it is written, so that neighbours of a digit go out together.
 typedef struct radix {
-    uint64_t *keys, *other_keys;
-    uint32_t *places, *other_places;
+    const void *keys;
+    const uint32_t *places;
+    void *keys_to;
+    uint32_t *places_to;
     uint32_t *counts, *totals;  // [row][digit][tile], [row][digit]
     int64_t length, tiles;
     int shift;
 } radix;
 
-static __global__ void __launch_bounds__(FLAT_THREADS) make_entries(const __grid_constant__ key_rows k, uint64_t *keys, uint32_t *places) {
-    const int64_t item = flat_item(), length = k.along.count;
-    if (item >= k.rows.count * length) return;
-    const int64_t row = item / length, i = item - row * length;
-    keys[item] = row_key(k, flat_at(k.rows, row), i);
-    places[item] = (uint32_t)i;
-}
+template <typename K> struct sort_tile { enum { EACH = sizeof(K) == 4 ? 16 : 8, COUNT = SORT_THREADS * EACH }; };
 
-static __global__ void __launch_bounds__(SORT_THREADS) count_digits(const radix r) {
-    __shared__ unsigned counts[256];
-    const int64_t row = blockIdx.x / r.tiles, tile = blockIdx.x % r.tiles, begin = tile * NBX_SORT_TILE;
-    counts[threadIdx.x] = 0;
+template <typename K, bool SOURCE> static __global__ void __launch_bounds__(SORT_THREADS) count_digits(const __grid_constant__ key_rows k, const radix r) {
+    enum { COPIES = 8, TILE = sort_tile<K>::COUNT };  // of each count: bits of an exponent are few numbers
+    __shared__ unsigned counts[256 * COPIES];
+    const int64_t row = blockIdx.x / r.tiles, tile = blockIdx.x % r.tiles, begin = tile * TILE;
+    const char *from = SOURCE ? flat_at(k.rows, row) : NULL;
+    for (int i = (int)threadIdx.x; i < 256 * COPIES; i += SORT_THREADS) counts[i] = 0;
     __syncthreads();
-    for (int64_t i = begin + threadIdx.x; i < begin + NBX_SORT_TILE && i < r.length; i += SORT_THREADS)
-        atomicAdd(&counts[r.keys[row * r.length + i] >> r.shift & 255], 1u);
+#pragma unroll 8
+    for (int j = 0; j < sort_tile<K>::EACH; j++) {
+        const int64_t i = begin + j * SORT_THREADS + threadIdx.x;
+        if (i >= r.length) continue;
+        const K key = SOURCE ? (K)row_key(k, from, i) : ((const K *)r.keys)[row * r.length + i];
+        atomicAdd(&counts[(unsigned)(key >> r.shift & 255) * COPIES + threadIdx.x % COPIES], 1u);
+    }
     __syncthreads();
-    r.counts[(row * 256 + threadIdx.x) * r.tiles + tile] = counts[threadIdx.x];
+    if (threadIdx.x >= 256) return;
+    unsigned sum = 0;
+#pragma unroll
+    for (int i = 0; i < COPIES; i++) sum += counts[threadIdx.x * COPIES + (i + threadIdx.x) % COPIES];
+    r.counts[(row * 256 + threadIdx.x) * r.tiles + tile] = sum;
 }
 
 // A block for each digit of each row: its counts become sums over the tiles before.
@@ -88,56 +80,109 @@ static __global__ void __launch_bounds__(SORT_THREADS) add_up_tiles(const radix 
     if (threadIdx.x == 0) r.totals[blockIdx.x] = carry;
 }
 
-static __global__ void __launch_bounds__(SORT_THREADS) move_entries(const radix r) {
-    __shared__ unsigned counts[SORT_WARPS][256], room[33];
+template <typename K, bool SOURCE, bool SINK>
+static __global__ void __launch_bounds__(SORT_THREADS, 2) move_entries(const __grid_constant__ key_rows k, const __grid_constant__ sort_sink s, const radix r) {
+    enum { EACH = sort_tile<K>::EACH, TILE = sort_tile<K>::COUNT };
+    __shared__ union {
+        unsigned counts[SORT_WARPS][256];
+        K keys[TILE];
+        uint32_t places[TILE];
+    } shared;
+    __shared__ unsigned base[256], room[33];
     const int tid = (int)threadIdx.x, lane = tid & 31, warp = tid >> 5;
-    const int64_t row = blockIdx.x / r.tiles, tile = blockIdx.x % r.tiles, base = row * r.length;
-    const int64_t begin = tile * NBX_SORT_TILE + warp * (NBX_SORT_TILE / SORT_WARPS) + lane;
+    const int64_t row = blockIdx.x / r.tiles, tile = blockIdx.x % r.tiles, begin = tile * TILE;
+    const int count = r.length - begin < TILE ? (int)(r.length - begin) : TILE, mine = warp * 32 * EACH + lane;
+    const char *from = SOURCE || SINK ? flat_at(k.rows, row) : NULL;
+    const K *keys_from = (const K *)r.keys + row * r.length + begin;
+    const uint32_t *places_from = r.places + row * r.length + begin;
+    K keys[EACH];
+#pragma unroll
+    for (int j = 0; j < EACH; j++) {
+        const int i = mine + j * 32;
+        keys[j] = i >= count ? (K)~(K)0 : SOURCE ? (K)row_key(k, from, begin + i) : keys_from[i];  // what is not there comes last
+    }
     unsigned total;
-    const unsigned below = block_before(r.totals[row * 256 + tid], room, &total);  // entries of lower digits in the row
-#pragma unroll
-    for (int w = 0; w < SORT_WARPS; w++) counts[w][tid] = 0;
+    const unsigned below = block_before(tid < 256 ? r.totals[row * 256 + tid] : 0u, room, &total);  // entries of lower digits in the row
+    for (int w = tid / 256; w < SORT_WARPS; w += SORT_THREADS / 256) shared.counts[w][tid % 256] = 0;
     __syncthreads();
-    uint64_t keys[SORT_ROUNDS];
-    unsigned ranks[SORT_ROUNDS];
+    unsigned at[EACH / 2];  // in the tile: 16 bits of each
 #pragma unroll
-    for (int j = 0; j < SORT_ROUNDS; j++) {  // 32 neighbours at a time; ranks rise with the place
-        const int64_t i = begin + j * 32;
-        const bool here = i < r.length;
-        keys[j] = here ? r.keys[base + i] : 0;
-        const unsigned digit = here ? (unsigned)(keys[j] >> r.shift & 255) : 256u;
-        const unsigned peers = __match_any_sync(~0u, digit);
-        const unsigned before = here ? counts[warp][digit & 255] : 0;
-        ranks[j] = before + (unsigned)__popc(peers & ((1u << lane) - 1));
+    for (int j = 0; j < EACH; j++) {  // 32 neighbours at a time; ranks rise with the place
+        const unsigned digit = (unsigned)(keys[j] >> r.shift & 255);
+        unsigned peers = ~0u;
+#pragma unroll
+        for (int bit = 0; bit < 8; bit++) {
+            const bool set = digit >> bit & 1;
+            const unsigned votes = __ballot_sync(~0u, set);
+            peers &= set ? votes : ~votes;
+        }
+        const unsigned before = shared.counts[warp][digit];
+        const unsigned rank = before + (unsigned)__popc(peers & ((1u << lane) - 1));
+        at[j / 2] = j % 2 ? at[j / 2] | rank << 16 : rank;
         __syncwarp();
-        if (here && lane == __ffs((int)peers) - 1) counts[warp][digit] = before + (unsigned)__popc(peers);
+        if (lane == __ffs((int)peers) - 1) shared.counts[warp][digit] = before + (unsigned)__popc(peers);
         __syncwarp();
     }
     __syncthreads();
-    unsigned at = below + r.counts[(row * 256 + tid) * r.tiles + tile];
+    unsigned here = 0;
+    if (tid < 256)
 #pragma unroll
-    for (int w = 0; w < SORT_WARPS; w++) {
-        const unsigned here = counts[w][tid];
-        counts[w][tid] = at;
-        at += here;
+        for (int w = 0; w < SORT_WARPS; w++) here += shared.counts[w][tid];
+    unsigned first = block_before(here, room, &total);  // of the digit in the tile
+    if (tid < 256) {
+        base[tid] = below + r.counts[(row * 256 + tid) * r.tiles + tile] - first;
+#pragma unroll
+        for (int w = 0; w < SORT_WARPS; w++) {
+            const unsigned own = shared.counts[w][tid];
+            shared.counts[w][tid] = first;
+            first += own;
+        }
     }
     __syncthreads();
 #pragma unroll
-    for (int j = 0; j < SORT_ROUNDS; j++) {
-        const int64_t i = begin + j * 32;
-        if (i >= r.length) continue;
-        const int64_t to = base + counts[warp][keys[j] >> r.shift & 255] + ranks[j];
-        r.other_keys[to] = keys[j];
-        r.other_places[to] = r.places[base + i];
+    for (int j = 0; j < EACH; j++) at[j / 2] += shared.counts[warp][keys[j] >> r.shift & 255] << (j % 2 * 16);
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < EACH; j++) shared.keys[at[j / 2] >> (j % 2 * 16) & 0xffff] = keys[j];
+    uint32_t places[EACH];
+#pragma unroll
+    for (int j = 0; j < EACH; j++) {
+        const int i = mine + j * 32;
+        places[j] = SOURCE ? (uint32_t)(begin + i) : i < count ? places_from[i] : 0;
     }
-}
-
-static __global__ void __launch_bounds__(FLAT_THREADS) write_sorted(const __grid_constant__ key_rows k, const __grid_constant__ sort_sink s, const uint64_t *keys,
-                                                                    const uint32_t *places) {
-    const int64_t item = flat_item();
-    if (item >= k.rows.count * s.limit) return;
-    const int64_t row = item / s.limit, rank = item - row * s.limit, from = row * k.along.count + rank;
-    emit(k, s, row, rank, keys[from], places[from]);
+    __syncthreads();
+    K *keys_to = (K *)r.keys_to + row * r.length;
+#pragma unroll
+    for (int j = 0; j < EACH; j++) {
+        const int i = j * SORT_THREADS + tid;
+        keys[j] = shared.keys[i];
+        if (!SINK && i < count) keys_to[base[keys[j] >> r.shift & 255] + (unsigned)i] = keys[j];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < EACH; j++) shared.places[at[j / 2] >> (j % 2 * 16) & 0xffff] = places[j];
+    __syncthreads();
+    uint32_t *places_on = r.places_to + row * r.length;
+    const bool arrays = !SINK || s.keys;
+    char *values_to = arrays ? NULL : flat_at(s.values, row), *places_to = arrays ? NULL : flat_at(s.places, row);
+#pragma unroll
+    for (int j = 0; j < EACH; j++) {
+        const int i = j * SORT_THREADS + tid;
+        if (i >= count) continue;
+        const unsigned rank = base[keys[j] >> r.shift & 255] + (unsigned)i;
+        const uint32_t place = shared.places[i];
+        if (!SINK) {
+            places_on[rank] = place;
+        } else if (arrays) {
+            s.keys[row * r.length + rank] = keys[j];
+            s.where[row * r.length + rank] = place;
+        } else if (rank < s.limit) {
+            uint64_t bits;
+            const bool known = element_of_key(k.rows.dtype, k.falling ? keys[j] ^ key_mask(k.rows.width) : keys[j], &bits);
+            copy_element(k.rows.width, values_to + rank * s.values_step, known ? (const char *)&bits : from + flat_offset(k.along, place));
+            *(int64_t *)(places_to + rank * s.places_step) = place;
+        }
+    }
 }
 
 static int power_of_two(int64_t n) {
@@ -153,35 +198,53 @@ static void sort_short_rows(const key_rows &k, const sort_sink &s, cudaStream_t 
     sort_short<<<(unsigned)blocks, threads, 0, stream>>>(k, s, size, together);
 }
 
-static radix radix_of(const key_rows &k, void *scratch) {
-    radix r;
+// Arrays in scratch: two of keys, two of places. The two of narrow keys lie in the second one of keys.
+typedef struct sort_arrays {
+    uint64_t *keys;      // of sorted rows
+    void *passing[2];    // pass p writes [p & 1]
+    uint32_t *places[2];
+    uint32_t *counts;
+} sort_arrays;
+
+static sort_arrays arrays_of(const key_rows &k, void *scratch) {
     const int64_t count = k.rows.count * k.along.count;
-    r.length = k.along.count;
-    r.tiles = (r.length + NBX_SORT_TILE - 1) / NBX_SORT_TILE;
-    r.keys = (uint64_t *)scratch;
-    r.other_keys = r.keys + count;
-    r.places = (uint32_t *)(r.other_keys + count);
-    r.other_places = r.places + count;
-    r.counts = r.other_places + count;
-    r.totals = r.counts + k.rows.count * 256 * r.tiles;
-    r.shift = 0;
-    return r;
+    sort_arrays a;
+    a.keys = (uint64_t *)scratch;
+    a.passing[0] = a.keys + count;
+    a.passing[1] = k.rows.width == 8 ? (void *)a.keys : (uint32_t *)a.passing[0] + count;
+    a.places[0] = (uint32_t *)(a.keys + 2 * count);
+    a.places[1] = a.places[0] + count;
+    a.counts = a.places[1] + count;
+    return a;
 }
 
-static void sort_long_rows(const key_rows &k, radix *r, cudaStream_t stream) {
-    const int64_t count = k.rows.count * r->length;
-    const unsigned tiles = (unsigned)(k.rows.count * r->tiles);
-    make_entries<<<flat_blocks(count), FLAT_THREADS, 0, stream>>>(k, r->keys, r->places);
+static uint32_t *sorted_places(const key_rows &k, const sort_arrays &a) { return a.places[k.along.count <= SORT_SMALL ? 0 : (k.rows.width - 1) & 1]; }
+
+template <typename K> static void sort_long_rows(const key_rows &k, const sort_sink &s, const sort_arrays &a, cudaStream_t stream) {
+    radix r;
+    r.length = k.along.count;
+    r.tiles = (r.length + sort_tile<K>::COUNT - 1) / sort_tile<K>::COUNT;
+    r.counts = a.counts, r.totals = a.counts + k.rows.count * 256 * r.tiles;
+    const unsigned tiles = (unsigned)(k.rows.count * r.tiles);
     for (int byte = 0; byte < k.rows.width; byte++) {
-        r->shift = 8 * byte;
-        count_digits<<<tiles, SORT_THREADS, 0, stream>>>(*r);
-        add_up_tiles<<<(unsigned)(k.rows.count * 256), SORT_THREADS, 0, stream>>>(*r);
-        move_entries<<<tiles, SORT_THREADS, 0, stream>>>(*r);
-        uint64_t *keys = r->keys;
-        uint32_t *places = r->places;
-        r->keys = r->other_keys, r->other_keys = keys;
-        r->places = r->other_places, r->other_places = places;
+        const bool source = byte == 0, sink = byte == k.rows.width - 1;
+        r.shift = 8 * byte;
+        r.keys = a.passing[(byte + 1) & 1], r.keys_to = a.passing[byte & 1];
+        r.places = a.places[(byte + 1) & 1], r.places_to = a.places[byte & 1];
+        if (source) count_digits<K, true><<<tiles, SORT_THREADS, 0, stream>>>(k, r);
+        else count_digits<K, false><<<tiles, SORT_THREADS, 0, stream>>>(k, r);
+        add_up_tiles<<<(unsigned)(k.rows.count * 256), SORT_THREADS, 0, stream>>>(r);
+        if (source && sink) move_entries<K, true, true><<<tiles, SORT_THREADS, 0, stream>>>(k, s, r);
+        else if (source) move_entries<K, true, false><<<tiles, SORT_THREADS, 0, stream>>>(k, s, r);
+        else if (sink) move_entries<K, false, true><<<tiles, SORT_THREADS, 0, stream>>>(k, s, r);
+        else move_entries<K, false, false><<<tiles, SORT_THREADS, 0, stream>>>(k, s, r);
     }
+}
+
+static void sort_rows(const key_rows &k, const sort_sink &s, void *scratch, cudaStream_t stream) {
+    if (k.along.count <= SORT_SMALL) sort_short_rows(k, s, stream);
+    else if (k.rows.width == 8) sort_long_rows<uint64_t>(k, s, arrays_of(k, scratch), stream);
+    else sort_long_rows<uint32_t>(k, s, arrays_of(k, scratch), stream);
 }
 
 static nbx_status check_length(nbx_op_call *c, const key_rows &k) {
@@ -191,17 +254,12 @@ static nbx_status check_length(nbx_op_call *c, const key_rows &k) {
 
 nbx_status nbx_cuda_sort_rows(nbx_op_call *c, const key_rows *k, void *scratch, sorted_rows *sorted) {
     const nbx_status status = check_length(c, *k);
-    radix r = radix_of(*k, scratch);
-    sorted->keys = r.keys, sorted->places = r.places;
+    const sort_arrays a = arrays_of(*k, scratch);
+    sort_sink s = {};
+    s.keys = a.keys, s.where = sorted_places(*k, a), s.limit = k->along.count;
+    sorted->keys = s.keys, sorted->places = s.where;
     if (status != NBX_OK || k->rows.count * k->along.count == 0) return status;
-    if (k->along.count <= SORT_SMALL) {
-        sort_sink s = {};
-        s.keys = r.keys, s.where = r.places, s.limit = k->along.count;
-        sort_short_rows(*k, s, stream_of(c));
-    } else {
-        sort_long_rows(*k, &r, stream_of(c));
-        sorted->keys = r.keys, sorted->places = r.places;
-    }
+    sort_rows(*k, s, scratch, stream_of(c));
     return launch_status(c);
 }
 
@@ -227,13 +285,7 @@ static nbx_status plan(nbx_op_call *c, int dim, bool falling, key_rows *k, sort_
 }
 
 static nbx_status sort_all(nbx_op_call *c, const key_rows &k, const sort_sink &s) {
-    if (k.along.count <= SORT_SMALL) {
-        sort_short_rows(k, s, stream_of(c));
-        return launch_status(c);
-    }
-    radix r = radix_of(k, c->scratch);
-    sort_long_rows(k, &r, stream_of(c));
-    write_sorted<<<flat_blocks(k.rows.count * s.limit), FLAT_THREADS, 0, stream_of(c)>>>(k, s, r.keys, r.places);
+    sort_rows(k, s, c->scratch, stream_of(c));
     return launch_status(c);
 }
 
@@ -247,7 +299,7 @@ template <int DIM, int FALLING> static nbx_status sort_cuda(nbx_op_call *c) {
 }
 
 // The k first of a row: those before the key of rank k - 1, and of those that share it the first ones.
-static __global__ void __launch_bounds__(512) select_first(const __grid_constant__ key_rows k, const __grid_constant__ sort_sink s, int size) {
+static __global__ void __launch_bounds__(512) select_wide(const __grid_constant__ key_rows k, const __grid_constant__ sort_sink s, int size) {
     __shared__ uint64_t keys[NBX_DEVICE_TOPK];
     __shared__ uint32_t places[NBX_DEVICE_TOPK];
     __shared__ unsigned long long hist[256];
@@ -283,7 +335,8 @@ static nbx_status topk_cuda(nbx_op_call *c) {
     s.limit = arg_int(c, 1);
     if (status != NBX_OK) return status;
     if (k.along.count <= SORT_SMALL || s.limit > NBX_DEVICE_TOPK) return sort_all(c, k, s);
-    select_first<<<(unsigned)k.rows.count, 512, 0, stream_of(c)>>>(k, s, power_of_two(s.limit));
+    if (k.rows.width <= 4) return nbx_cuda_select_rows(c, &k, &s);
+    select_wide<<<(unsigned)k.rows.count, 512, 0, stream_of(c)>>>(k, s, power_of_two(s.limit));
     return launch_status(c);
 }
 

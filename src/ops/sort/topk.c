@@ -92,7 +92,7 @@ static nbx_status topk_infer(nbx_op_call *c) {
     if (self->rank > 0) shape[d] = k;
     const int threads = nbx_pool_threads(c->ctx->pool);
     const int64_t rows = length > 0 ? self->numel / length : 0, room = keeps_heap(k, length) ? k : length;
-    if (c->device.type != NBX_CPU) c->scratch_bytes = k > NBX_DEVICE_TOPK ? nbx_device_sort_bytes(rows, length) : 0;
+    if (c->device.type != NBX_CPU) c->scratch_bytes = k > NBX_DEVICE_TOPK ? nbx_device_sort_bytes(rows, length) : sizeof(uint64_t) * (size_t)(rows * nbx_device_topk_parts(rows, length) * k);
     else c->scratch_bytes = sizeof(nbx_place) * (size_t)((threads > MAX_PARTS && in_parts(rows, length, k, threads) ? MAX_PARTS : threads) * (room + 1));
     return out_new(c, 0, (nbx_dtype)self->dtype, self->rank, shape, NULL) && out_new(c, 1, NBX_INT64, self->rank, shape, NULL) ? NBX_OK
                                                                                                                               : c->ctx->status;

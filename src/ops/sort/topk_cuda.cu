@@ -1,0 +1,178 @@
+// topk on CUDA, of elements of at most 4 bytes: each row is read once.
+//
+// An entry is an element's key above its place, so no two are equal. A block collects the entries below a threshold in shared
+// memory; when its room is full it sorts them, keeps the k first and lowers the threshold to the last of these. The first
+// threshold is the k-th of the threads' best entries of the first round: few of 128 Ki random elements are entered after it.
+// The k first do not depend on the order of entering. Few long rows are cut into parts, whose firsts are then selected from.
+#include "ops/elementwise/engine.cuh"
+#include "ops/sort/keys.cuh"
+
+enum { TOP_THREADS = 512, TOP_BEST = 256 };  // up to so many the first round gives a threshold
+
+enum { OF_ENTRIES = -2, OF_ANY = -1 };  // beside dtypes of dense, aligned rows: entries, and elements of any dtype and strides
+
+typedef struct top_call {
+    key_rows k;
+    sort_sink s;
+    uint64_t *entries;  // [row][part][s.limit]
+    int parts, room;    // room: entries that a block holds, a power of two
+    int64_t piece;      // elements of a part
+} top_call;
+
+static __device__ __forceinline__ void sort_entries(uint64_t *entries, int count) {
+    for (int size = 2; size <= count; size <<= 1)
+        for (int step = size >> 1; step > 0; step >>= 1) {
+            for (int i = (int)threadIdx.x; i < count / 2; i += TOP_THREADS) {
+                const int a = 2 * i - (i & (step - 1)), b = a + step;
+                const uint64_t ea = entries[a], eb = entries[b];
+                if ((ea > eb) == ((a & size) == 0)) entries[a] = eb, entries[b] = ea;
+            }
+            if (step > 32 || (step == 1 && size > 32)) __syncthreads();  // else a warp keeps to its 64 entries
+            else __syncwarp();
+        }
+    __syncthreads();
+}
+
+// Sorts the first `count` entries, and gives how many of them are among the `limit` first; absent ones are made.
+static __device__ __noinline__ int sort_collected(uint64_t *entries, int count, int limit) {
+    int size = 64;
+    while (size < count || size < limit) size <<= 1;
+    for (int i = count + (int)threadIdx.x; i < size; i += TOP_THREADS) entries[i] = ~(uint64_t)0;
+    __syncthreads();
+    sort_entries(entries, size);
+    return count < limit ? count : limit;
+}
+
+template <int DTYPE> static __device__ __forceinline__ uint64_t entry_at(const top_call &p, const char *from, int64_t i) {
+    if (DTYPE == OF_ENTRIES) return ((const uint64_t *)from)[i];
+    if (DTYPE == OF_ANY) return row_key(p.k, from, i) << 32 | (uint64_t)i;
+    const uint64_t key = key_of(DTYPE, from + i * (DTYPE == NBX_FLOAT32 ? 4 : 2));
+    return (p.k.falling ? key ^ key_mask(DTYPE == NBX_FLOAT32 ? 4 : 2) : key) << 32 | (uint64_t)i;
+}
+
+// The number such that an element comes before the key's one where !(x <= number), or rising !(x >= number), or is a NaN.
+template <int DTYPE> static __device__ __forceinline__ float number_of_key(uint32_t key, bool falling) {
+    constexpr int WIDTH = DTYPE == NBX_FLOAT32 ? 32 : 16;
+    constexpr uint32_t SIGN = 1u << (WIDTH - 1), ALL = SIGN | (SIGN - 1);
+    if (falling) key ^= ALL;
+    if (key == ALL) return falling ? INFINITY : NAN;
+    const uint32_t bits = key & SIGN ? key ^ SIGN : ~key & ALL;
+    return DTYPE == NBX_FLOAT32 ? __uint_as_float(bits) : DTYPE == NBX_BFLOAT16 ? ewc_bf16_bits((uint16_t)bits) : ewc_half_bits((uint16_t)bits);
+}
+
+template <int DTYPE> static __global__ void __launch_bounds__(TOP_THREADS, 3) select_first(const __grid_constant__ top_call p) {
+    constexpr bool VECTORS = DTYPE >= 0;
+    constexpr int LANES = DTYPE == NBX_FLOAT32 ? 4 : 8, EACH = 16, ROUND = TOP_THREADS * EACH;
+    extern __shared__ uint64_t entries[];
+    __shared__ int count;
+    const int tid = (int)threadIdx.x, limit = (int)p.s.limit;
+    const int64_t row = blockIdx.x / p.parts, start = blockIdx.x % p.parts * p.piece, length = DTYPE == OF_ENTRIES ? p.piece : p.k.along.count;
+    const int64_t end = start + p.piece < length ? start + p.piece : length;
+    const char *from = DTYPE == OF_ENTRIES ? (const char *)(p.entries + row * p.piece) : flat_at(p.k.rows, row);
+    const auto place = [&](int64_t begin, int j) { return begin + (VECTORS ? (j / LANES * TOP_THREADS + tid) * LANES + j % LANES : j * TOP_THREADS + tid); };
+    uint64_t last = ~(uint64_t)0;
+    float number = NAN;
+    if (tid == 0) count = 0;
+    if (limit <= TOP_BEST) {
+        uint64_t best = ~(uint64_t)0;
+        for (int j = 0; j < EACH; j++) {
+            const int64_t i = place(start, j);
+            const uint64_t e = i < end ? entry_at<DTYPE>(p, from, i) : ~(uint64_t)0;
+            best = e < best ? e : best;
+        }
+        entries[tid] = best;
+        __syncthreads();
+        sort_entries(entries, TOP_THREADS);
+        last = entries[limit - 1];
+        if (last != ~(uint64_t)0) last++;  // itself is among the first
+        if (VECTORS) number = number_of_key<VECTORS ? DTYPE : NBX_FLOAT32>((uint32_t)(last >> 32), p.k.falling);
+        if (last == ~(uint64_t)0) number = NAN;
+    }
+    __syncthreads();
+    uint4 raw[EACH / LANES];
+    for (int64_t begin = start; begin < end; begin += ROUND) {
+        uint32_t pending = 0;
+        const bool whole = VECTORS && begin + ROUND <= end;
+        if (whole && begin > start) {
+#pragma unroll
+            for (int u = 0; u < EACH / LANES; u++) {
+                uint32_t words[4] = {raw[u].x, raw[u].y, raw[u].z, raw[u].w};
+                float v[LANES];
+#pragma unroll
+                for (int j = 0; j < LANES; j++)
+                    v[j] = DTYPE == NBX_FLOAT32 ? __uint_as_float(words[j % 4])
+                           : DTYPE == NBX_BFLOAT16 ? __uint_as_float(j % 2 ? words[j / 2] & 0xffff0000u : words[j / 2] << 16)
+                                                   : ewc_half_bits((uint16_t)(words[j / 2] >> (j % 2 * 16)));
+                if (p.k.falling) {
+#pragma unroll
+                    for (int j = 0; j < LANES; j++) pending |= (uint32_t)!(v[j] <= number) << (u * LANES + j);
+                } else {
+#pragma unroll
+                    for (int j = 0; j < LANES; j++) pending |= (uint32_t)!(v[j] >= number) << (u * LANES + j);
+                }
+            }
+        } else {
+            for (int j = 0; j < EACH; j++)
+                if (place(begin, j) < end) pending |= 1u << j;
+        }
+        if (VECTORS && begin + 2 * ROUND <= end)
+#pragma unroll
+            for (int u = 0; u < EACH / LANES; u++) raw[u] = *(const uint4 *)(from + place(begin + ROUND, u * LANES) * (16 / LANES));
+        for (;;) {
+            while (pending) {
+                const uint64_t e = entry_at<DTYPE>(p, from, place(begin, __ffs((int)pending) - 1));
+                if (e < last) {
+                    const int at = atomicAdd(&count, 1);
+                    if (at >= p.room) break;
+                    entries[at] = e;
+                }
+                pending &= pending - 1;
+            }
+            if (!__syncthreads_or(pending != 0 || (tid == 0 && count > 2 * limit + 64))) break;
+            const int kept = sort_collected(entries, count < p.room ? count : p.room, limit);
+            if (kept == limit) {
+                last = entries[limit - 1];
+                if (VECTORS) number = number_of_key<VECTORS ? DTYPE : NBX_FLOAT32>((uint32_t)(last >> 32), p.k.falling);
+            }
+            if (tid == 0) count = kept;
+            __syncthreads();
+        }
+    }
+    __syncthreads();
+    sort_collected(entries, count < p.room ? count : p.room, limit);
+    for (int i = tid; i < limit; i += TOP_THREADS) {
+        if (DTYPE != OF_ENTRIES && p.parts > 1) p.entries[(int64_t)blockIdx.x * limit + i] = entries[i];
+        else emit(p.k, p.s, row, i, entries[i] >> 32, (uint32_t)entries[i]);
+    }
+}
+
+template <int DTYPE> static void launch_select(const top_call &p, cudaStream_t stream) {
+    select_first<DTYPE><<<(unsigned)(p.k.rows.count * p.parts), TOP_THREADS, (size_t)p.room * sizeof(uint64_t), stream>>>(p);
+}
+
+static bool has_vectors(const key_rows &k) {
+    bool good = k.along.rank == 1 && k.along.stride[0] == k.rows.width && (uintptr_t)k.rows.data % 16 == 0;
+    for (int d = 0; d < k.rows.rank; d++) good = good && k.rows.stride[d] % 16 == 0;
+    return good;
+}
+
+nbx_status nbx_cuda_select_rows(nbx_op_call *c, const key_rows *k, const sort_sink *s) {
+    top_call p;
+    p.k = *k, p.s = *s;
+    p.entries = (uint64_t *)c->scratch;
+    p.parts = nbx_device_topk_parts(k->rows.count, k->along.count);
+    p.piece = (k->along.count + p.parts - 1) / p.parts;
+    p.piece = (p.piece + NBX_TOPK_PIECE - 1) / NBX_TOPK_PIECE * NBX_TOPK_PIECE;
+    p.room = s->limit <= 512 ? 1024 : s->limit <= 1024 ? 2048 : 4096;
+    const bool vectors = has_vectors(*k);
+    cudaStream_t stream = stream_of(c);
+    if (vectors && k->rows.dtype == NBX_FLOAT32) launch_select<NBX_FLOAT32>(p, stream);
+    else if (vectors && k->rows.dtype == NBX_BFLOAT16) launch_select<NBX_BFLOAT16>(p, stream);
+    else if (vectors && k->rows.dtype == NBX_FLOAT16) launch_select<NBX_FLOAT16>(p, stream);
+    else launch_select<OF_ANY>(p, stream);
+    if (p.parts > 1) {
+        p.piece = p.parts * s->limit, p.parts = 1;
+        launch_select<OF_ENTRIES>(p, stream);
+    }
+    return launch_status(c);
+}
