@@ -51,7 +51,7 @@ static nbx_status infer(nbx_op_call *c) {
     int64_t stride[NBX_MAX_RANK];
     nbx_dtype stats = NBX_FLOAT32;
     nbx_status status = check_parameters(c, f, x, parameters, training);
-    if (status == NBX_OK) status = norm_dtypes(c, x, 4, parameters, &stats);
+    if (status == NBX_OK && !(x->numel == 0 && f->mean < 0)) status = norm_dtypes(c, x, 4, parameters, &stats);
     if (status != NBX_OK) return status;
     const int64_t channels = x->rank > 1 ? x->shape[1] : 0, saved = training || (f->empty_too && x->numel == 0) ? channels : 0;
     nbx_strides_format(nbx_suggest_memory_format(x), x->rank, x->shape, stride);
