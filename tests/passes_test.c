@@ -206,13 +206,86 @@ static void a_ceiling_is_kept(void **state) {
     assert_int_equal(plan.peak_bytes, plan.weight_bytes + plan.state_bytes + plan.arena_bytes);
     assert_true(plan.weight_bytes > 0 && plan.arena_bytes > 0);
     nbx_program_destroy(p);
-    nbx_program_options options = {.memory_ceiling = plan.peak_bytes};
+    nbx_program_options options = {.memory_ceiling = plan.peak_bytes - plan.packed_bytes};
     assert_int_equal(nbx_program_load_memory(ctx, "made", file.bytes, file.count, &options, &p), NBX_OK);
     nbx_program_destroy(p);
     options.memory_ceiling--;
     assert_int_equal(nbx_program_load_memory(ctx, "made", file.bytes, file.count, &options, &p), NBX_ERROR_MEMORY);
     assert_non_null(strstr(nbx_last_message(ctx), "largest buffers: "));
     assert_non_null(strstr(nbx_last_message(ctx), "conv"));
+    nbx_context_destroy(ctx);
+    maker_free(&file);
+}
+
+// ------------------------------------------------------------------------------------------------------- packed weights
+static maker_text layers(void) {
+    static float w[48 * 40], up[8 * 16 * 2 * 2];
+    static uint16_t half[40 * 48];
+    fill(w, 48 * 40, -1, 0.07f);
+    fill(up, 8 * 16 * 2 * 2, -1, 0.1f);
+    for (int i = 0; i < 40 * 48; i++) half[i] = (uint16_t)(0x3f00 + (i * 37) % 251);
+    program_maker m = {0};
+    program_maker_weight(&m, "w", 7, "48,40", w, sizeof w);
+    program_maker_weight(&m, "half", 13, "40,48", half, sizeof half);
+    program_maker_weight(&m, "up", 7, "8,16,2,2", up, sizeof up);
+    program_maker_input(&m, "x", 7, "s0,40");
+    program_maker_node(&m, "torch.ops.aten.linear.default", "wide", "input=x weight=w");
+    program_maker_node(&m, "torch.ops.aten.type_as.default", "narrow", "self=wide other=half");
+    program_maker_node(&m, "torch.ops.aten.linear.default", "less", "input=narrow weight=half");
+    program_maker_node(&m, "torch.ops.aten.type_as.default", "back", "self=less other=x");
+    program_maker_node(&m, "torch.ops.aten.view.default", "image", "self=back size=[-1,8,5,1]");
+    program_maker_node(&m, "torch.ops.aten.conv_transpose2d.input", "y", "input=image weight=up stride=[2,2]");
+    program_maker_output(&m, "y", 7, "s0,16,10,2");
+    return program_maker_finish(&m);
+}
+
+// The bits of all runs of a plan are the same: the first, before weights are packed, and later ones; with one plan and several.
+static void packed_weights_change_no_bits(void **state) {
+    (void)state;
+    enum { MOST = 20, COUNT = 16 * 10 * 2 };
+    maker_text file = layers();
+    nbx_context *ctx = new_context();
+    nbx_program *p = load(ctx, &file, NULL);
+    nbx_program_plan plan;
+    nbx_session *session;
+    static float x[MOST * 40], y[3][MOST * COUNT];
+    fill(x, MOST * 40, -1, 0.1f);
+    assert_int_equal(nbx_program_plan_memory(ctx, p, NULL, 0, &plan), NBX_OK);
+    assert_true(plan.packed_bytes >= 48 * 40 * 4 + 40 * 48 * 2 + 8 * 16 * 4 * 4);
+    assert_int_equal(nbx_session_create(ctx, p, &session), NBX_OK);
+    for (int rows = 2; rows <= MOST; rows += 9)
+        for (int i = 0; i < 3; i++) {
+            const nbx_scope scope = nbx_scope_open(ctx);
+            const nbx_value input = nbx_of_tensor(nbx_tensor_from_host(ctx, NBX_FLOAT32, 2, (int64_t[]){rows, 40}, x));
+            nbx_value output;
+            if (nbx_session_run(session, &input, 1, &output, 1, NULL) != NBX_OK) fail_msg("%s", nbx_last_message(ctx));
+            assert_int_equal(nbx_tensor_read(ctx, output.as.tensor, y[i]), NBX_OK);
+            assert_memory_equal(y[i], y[0], (size_t)rows * COUNT * sizeof(float));
+            nbx_scope_close(ctx, scope, NULL);
+        }
+    nbx_session_destroy(session);
+    nbx_program_destroy(p);
+    nbx_context_destroy(ctx);
+    maker_free(&file);
+}
+
+// Where the ceiling leaves no room the weights are used as they lie.
+static void packed_weights_keep_the_ceiling(void **state) {
+    (void)state;
+    maker_text file = layers();
+    nbx_context *ctx = new_context();
+    nbx_program *p = load(ctx, &file, NULL);
+    nbx_program_plan plan;
+    static float x[2 * 40], y[2 * 16 * 10 * 2];
+    assert_int_equal(nbx_program_plan_memory(ctx, p, NULL, 0, &plan), NBX_OK);
+    nbx_program_destroy(p);
+    const nbx_program_options options = {.memory_ceiling = plan.peak_bytes - 1};
+    assert_int_equal(nbx_program_load_memory(ctx, "made", file.bytes, file.count, &options, &p), NBX_OK);
+    assert_int_equal(nbx_program_plan_memory(ctx, p, NULL, 0, &plan), NBX_OK);
+    assert_int_equal(plan.packed_bytes, 0);
+    assert_true(plan.peak_bytes <= options.memory_ceiling);
+    run(ctx, p, 2, (int64_t[]){2, 40}, x, y);
+    nbx_program_destroy(p);
     nbx_context_destroy(ctx);
     maker_free(&file);
 }
@@ -272,6 +345,8 @@ int main(void) {
         cmocka_unit_test(batch_norm_is_folded_into_its_convolution),
         cmocka_unit_test(shared_weights_are_not_folded),
         cmocka_unit_test(plans_are_kept_by_shape_and_bounded),
+        cmocka_unit_test(packed_weights_change_no_bits),
+        cmocka_unit_test(packed_weights_keep_the_ceiling),
         cmocka_unit_test(a_ceiling_is_kept),
         cmocka_unit_test(replays_are_compared_on_demand),
     };

@@ -110,8 +110,9 @@ NBX_API int nbx_program_operator_count(const nbx_program *program);
 NBX_API const nbx_program_operator *nbx_program_operator_at(const nbx_program *program, int index);  // by count, then name
 
 typedef struct nbx_program_plan {
-    size_t weight_bytes;       // storages of all weights, each once
+    size_t weight_bytes;       // storages of all weights, each once; those that are packed as they are then
     size_t mapped_bytes;       // of these, used in place in the file
+    size_t packed_bytes;       // of these, packed once for the kernels, at the second run, if a ceiling leaves room
     size_t state_bytes;        // buffers that each session copies
     size_t arena_bytes;        // everything a run computes, with places planned by lifetime
     size_t unplanned_bytes;    // the same if nothing shared its place

@@ -86,6 +86,7 @@ static void print_memory(nbx_context *ctx, const nbx_program *p) {
     print_bytes("memory: peak", plan.peak_bytes);
     print_bytes(": weights", plan.weight_bytes);
     print_bytes(" (in the file", plan.mapped_bytes);
+    if (plan.packed_bytes) print_bytes(", packed", plan.packed_bytes);
     print_bytes("), state", plan.state_bytes);
     print_bytes(", arena", plan.arena_bytes);
     print_bytes(" (unplanned", plan.unplanned_bytes);
@@ -234,8 +235,8 @@ static void print_json(nbx_context *ctx, const nbx_program *p) {
     json_weights(p);
     json_operators(p);
     if (nbx_program_plan_memory(ctx, p, NULL, 0, &plan) == NBX_OK)
-        printf("  \"memory\": {\"peak\": %zu, \"weights\": %zu, \"mapped\": %zu, \"state\": %zu, \"arena\": %zu, \"unplanned\": %zu, \"commands\": %d, \"partial\": %s}\n}\n",
-               plan.peak_bytes, plan.weight_bytes, plan.mapped_bytes, plan.state_bytes, plan.arena_bytes, plan.unplanned_bytes, plan.commands,
+        printf("  \"memory\": {\"peak\": %zu, \"weights\": %zu, \"mapped\": %zu, \"packed\": %zu, \"state\": %zu, \"arena\": %zu, \"unplanned\": %zu, \"commands\": %d, \"partial\": %s}\n}\n",
+               plan.peak_bytes, plan.weight_bytes, plan.mapped_bytes, plan.packed_bytes, plan.state_bytes, plan.arena_bytes, plan.unplanned_bytes, plan.commands,
                plan.partial ? "true" : "false");
     else printf("  \"memory\": null\n}\n");
 }

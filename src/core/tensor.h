@@ -37,6 +37,7 @@ struct nbx_storage {
     nbx_account *account;  // where its bytes are counted; NULL for memory that was wrapped
     size_t block_bytes;    // of a block to keep afterwards; 0: it is freed
     int64_t plan;       // index of the buffer in the plan being recorded, or -1
+    bool constant;      // weights of a program that no run writes: forms made of them stay right
 };
 
 struct nbx_tensor {

@@ -82,6 +82,12 @@ void nbx_bytes_rest(nbx_bytes *bytes) {
     if (bytes->mapped && bytes->data) (void)madvise(bytes->data, bytes->count, MADV_DONTNEED);
 }
 
+void nbx_bytes_rest_part(nbx_bytes *bytes, const void *data, size_t count) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)data + page - 1) / page * page,
+                    end = ((uintptr_t)data + count) / page * page;
+    if (bytes->mapped && begin < end) (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+}
+
 nbx_bytes *nbx_bytes_retain(nbx_bytes *bytes) {
     __atomic_add_fetch(&bytes->refs, 1, __ATOMIC_RELAXED);
     return bytes;

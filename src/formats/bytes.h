@@ -24,6 +24,8 @@ nbx_bytes *nbx_bytes_borrow(nbx_context *ctx, const void *data, size_t count);
 // Gives the pages of a mapped file that were read so far back to the page cache; the next read maps them again. What was written
 // to the memory would be lost: to be called before anybody may write.
 void nbx_bytes_rest(nbx_bytes *bytes);
+// The same of the whole pages of a part.
+void nbx_bytes_rest_part(nbx_bytes *bytes, const void *data, size_t count);
 nbx_bytes *nbx_bytes_retain(nbx_bytes *bytes);
 void nbx_bytes_release(nbx_bytes *bytes);  // NULL is fine
 

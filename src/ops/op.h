@@ -49,6 +49,19 @@ enum {
 // What a call costs: its row's cost(), else the bytes of its tensors and one flop an element of its results.
 void nbx_call_cost(const nbx_op_call *call, nbx_cost *cost);
 
+// A weight in a form of the kernel's own, which whoever replays a recording may make once and hand to the call as `packed`
+// (program/packed.c). The result has the same bits with it and without.
+typedef struct nbx_packed_form {
+    const nbx_tensor *weight;    // the argument that it is made of
+    size_t bytes;
+    int64_t layout[32];          // with the weight's memory and the instruction set, all that it depends on
+} nbx_packed_form;
+
+typedef struct nbx_packing {
+    bool (*describe)(const nbx_op_call *call, nbx_packed_form *form);  // false: it would not serve this call. form is zeroed
+    nbx_op_fn make[3];           // one per ISA: fills call->packed, 64-byte aligned; uses pool and scratch
+} nbx_packing;
+
 typedef struct nbx_op {
     const char *name;          // "aten::_softmax"; names, order, defaults and kinds come from the schema of that name
     nbx_op_fn infer;
@@ -57,6 +70,7 @@ typedef struct nbx_op {
     nbx_op_fn cpu[3];          // one per ISA: NBX_CPU_KERNEL(f) or NBX_CPU_KERNEL_ONE(f)
     uint32_t flags;
     const void *data;          // of the family: for instance which loop of the elementwise engine
+    const nbx_packing *packing;  // NULL: weights are used as they lie
 } nbx_op;
 
 // A kernel whose file includes cpu/simd.h is compiled once per ISA (f_baseline, f_avx2, f_avx512); others once.
@@ -82,6 +96,7 @@ struct nbx_op_call {
     nbx_device device;         // where results go
     size_t scratch_bytes;      // infer sets it
     void *scratch;             // kernels use it; 64-byte aligned, contents undefined
+    void *packed;              // NULL, or the weight as the row's packing made it
     nbx_pool *pool;            // for CPU kernels
     void *stream;              // for CUDA kernels
     size_t state_bytes;

@@ -18,7 +18,7 @@ static void for_each_list(nbx_op_call *c, void (*visit)(void *)) {
         if (c->args[i].kind >= NBX_KIND_TENSORS) visit((void *)c->args[i].as.values);
 }
 
-static void each_tensor(const nbx_op_call *c, void (*visit)(void *arg, const nbx_tensor *t), void *arg) {
+void nbx_recorder_tensors(const nbx_op_call *c, void (*visit)(void *arg, const nbx_tensor *t), void *arg) {
     for (int i = 0; i < c->arg_count; i++) {
         if (c->args[i].kind == NBX_KIND_TENSOR) visit(arg, c->args[i].as.tensor);
         if (c->args[i].kind == NBX_KIND_TENSORS)
@@ -47,7 +47,7 @@ static void free_lists(nbx_op_call *c) {
 }
 
 static void destroy_call(nbx_op_call *c) {
-    each_tensor(c, release_tensor, NULL);
+    nbx_recorder_tensors(c, release_tensor, NULL);
     free_lists(c);
     nbx_free(c->state);
     nbx_free(c);
@@ -152,7 +152,7 @@ nbx_status nbx_recorder_append(nbx_context *ctx, const nbx_op_call *call) {
     copy->recorded = true;
     copy->state = NULL;
     const bool complete = copy_lists(copy);
-    each_tensor(copy, retain_tensor, NULL);
+    nbx_recorder_tensors(copy, retain_tensor, NULL);
     if (complete && call->state_bytes) copy->state = nbx_alloc(call->state_bytes);
     if (copy->state) memcpy(copy->state, call->state, call->state_bytes);
     if (!complete || (call->state_bytes && !copy->state)) {
@@ -160,7 +160,7 @@ nbx_status nbx_recorder_append(nbx_context *ctx, const nbx_op_call *call) {
         return nbx_fail_memory(ctx, bytes, "recorded call");
     }
     use u = {r, r->command_count};
-    each_tensor(copy, note_use, &u);
+    nbx_recorder_tensors(copy, note_use, &u);
     r->scratch[r->command_count] = -1;
     if (call->scratch_bytes) {
         nbx_storage *scratch = nbx_recorder_storage(ctx, call->device, call->scratch_bytes, call->op->name);

@@ -36,6 +36,9 @@ void nbx_recorder_destroy(nbx_recorder *r);
 nbx_storage *nbx_recorder_storage(nbx_context *ctx, nbx_device device, size_t bytes, const char *made_by);
 nbx_status nbx_recorder_append(nbx_context *ctx, const nbx_op_call *call);
 
+// Visits the tensors of a recorded call: arguments, then results.
+void nbx_recorder_tensors(const nbx_op_call *call, void (*visit)(void *arg, const nbx_tensor *t), void *arg);
+
 // Marks a storage as alive after the last command (outputs, state).
 void nbx_recorder_keep(nbx_recorder *r, const nbx_storage *storage);
 // Takes a storage out of the arena: its address is set before each replay (a caller's input, a result handed out).

@@ -41,6 +41,11 @@ nbx_tensor *nbx_store_tensor(nbx_context *ctx, nbx_store *store, const char *nam
 // Bytes of all storages that were taken, and how many of them lie in the file itself.
 size_t nbx_store_bytes(const nbx_store *store, size_t *mapped);
 
+// Of the storages of a store: whether it lies in the mapped file, and then giving its pages back to the page cache. Only for
+// storages that nobody writes.
+bool nbx_store_is_mapped(const nbx_storage *storage);
+void nbx_store_rest(const nbx_storage *storage);
+
 // The pickled pair (args tuple, kwargs dict) of a model's sample inputs, in `arena`; NULL without failure: there is none.
 // Tensors in it are made by nbx_samples_tensor. *samples is closed by nbx_samples_close.
 typedef struct nbx_samples nbx_samples;

@@ -94,8 +94,15 @@ static void name_buffers(const nbx_recorder *r, char *text, size_t size) {
     }
 }
 
+static size_t peak_bytes(const nbx_program *p, const nbx_recorder *r) { return p->weight_bytes + state_bytes(p) + r->arena_bytes; }
+
+size_t nbx_ceiling_room(const nbx_program *p, const nbx_recorder *r) {
+    const size_t peak = peak_bytes(p, r);
+    return !p->memory_ceiling ? SIZE_MAX : peak < p->memory_ceiling ? p->memory_ceiling - peak : 0;
+}
+
 nbx_status nbx_ceiling_check(nbx_context *ctx, const nbx_program *p, const nbx_recorder *r) {
-    const size_t state = state_bytes(p), peak = p->weight_bytes + state + r->arena_bytes;
+    const size_t state = state_bytes(p), peak = peak_bytes(p, r);
     char buffers[512] = "";
     if (!p->memory_ceiling || peak <= p->memory_ceiling) return NBX_OK;
     name_buffers(r, buffers, sizeof buffers);
@@ -120,8 +127,11 @@ nbx_status nbx_program_plan_memory(nbx_context *ctx, const nbx_program *p, const
     nbx_recorder *r = status == NBX_OK ? nbx_recorder_create(ctx) : NULL;
     if (!r) return nbx_last_status(ctx);
     status = record(ctx, p, inputs, r, NULL, &plan->partial);
-    plan->weight_bytes = p->weight_bytes;
-    plan->mapped_bytes = p->mapped_bytes;
+    size_t spared = 0;
+    if (status == NBX_OK) nbx_packed_measure(r, &plan->packed_bytes, &spared);
+    if (plan->packed_bytes > nbx_ceiling_room(p, r)) plan->packed_bytes = spared = 0;
+    plan->weight_bytes = p->weight_bytes - spared + plan->packed_bytes;
+    plan->mapped_bytes = p->mapped_bytes - spared;
     plan->state_bytes = state_bytes(p);
     plan->arena_bytes = r->arena_bytes;
     plan->unplanned_bytes = r->unplanned_bytes;

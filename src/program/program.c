@@ -188,6 +188,17 @@ static bool read_program(nbx_context *ctx, nbx_program *p, const nbx_json *root,
     return p->problems.count == 0 || (options && options->inspect) || tell_problems(ctx, p, options);
 }
 
+// What no run writes, and no caller gets as a result, may be packed.
+static void mark_constants(nbx_program *p) {
+    const nbx_graph *g = p->graph;
+    for (int pass = 0; pass < 2; pass++)
+        for (int32_t i = 0; i < g->input_count; i++) {
+            const nbx_source *s = &p->sources[i];
+            const bool shown = g->inputs[i].kind == NBX_OPERAND_VALUE && (g->returned[g->inputs[i].as.value] || g->written[g->inputs[i].as.value]);
+            if (s->tensor && (pass == 0 || s->state || shown)) s->tensor->storage->constant = pass == 0;
+        }
+}
+
 static bool load_model(nbx_context *ctx, nbx_program *p, const nbx_program_options *options) {
     const char *text;
     size_t bytes;
@@ -208,6 +219,7 @@ static nbx_status load(nbx_context *ctx, const char *label, nbx_bytes *bytes, co
         return nbx_last_status(ctx);
     }
     p->refs = 1;
+    p->packs = nbx_packed_open(&p->packed);
     p->bytes = bytes;
     p->device = nbx_context_device(ctx);
     p->memory_ceiling = options ? options->memory_ceiling : 0;
@@ -215,6 +227,7 @@ static nbx_status load(nbx_context *ctx, const char *label, nbx_bytes *bytes, co
     p->label = nbx_arena_text(ctx, &p->arena, slash ? slash + 1 : label, strlen(slash ? slash + 1 : label));
     p->archive = p->label ? nbx_archive_open(ctx, p->label, bytes) : NULL;
     if (p->archive && load_model(ctx, p, options)) {
+        mark_constants(p);
         nbx_bytes_rest(bytes);  // a page touched for an entry's header brings its neighbours, up to 2 MB of weights
         return *program = p, NBX_OK;
     }
@@ -235,6 +248,7 @@ nbx_status nbx_program_load_memory(nbx_context *ctx, const char *name, const voi
 
 void nbx_program_destroy(nbx_program *p) {
     if (!p || __atomic_sub_fetch(&p->refs, 1, __ATOMIC_ACQ_REL)) return;
+    if (p->packs) nbx_packed_close(&p->packed);
     for (int32_t i = 0; p->sources && p->graph && i < p->graph->input_count; i++) nbx_release(p->sources[i].tensor);
     nbx_archive_close(p->archive);
     nbx_bytes_release(p->bytes);

@@ -6,6 +6,7 @@
 #include "program/archive.h"
 #include "program/expr.h"
 #include "program/graph.h"
+#include "program/packed.h"
 
 // What an input of the root graph is.
 typedef enum nbx_source_kind {
@@ -76,6 +77,8 @@ struct nbx_program {
     int operator_count;
     size_t weight_bytes, mapped_bytes;
     size_t memory_ceiling;
+    nbx_packed_weights packed;
+    bool packs;               // it is open
 };
 
 // signature.c: sources, sinks, inputs, outputs, symbols and guards from the JSON of a program. false: fails ctx.
@@ -84,6 +87,8 @@ bool nbx_signature_read(nbx_context *ctx, nbx_program *p, const nbx_json *root);
 const char **nbx_paths_read(nbx_context *ctx, nbx_program *p, const nbx_json *root, bool outputs, int *count);
 // plan.c: MEMORY when weights, state and the arena of a recording pass the program's ceiling; names the largest buffers.
 nbx_status nbx_ceiling_check(nbx_context *ctx, const nbx_program *p, const nbx_recorder *r);
+// What the ceiling leaves for packed weights beside them.
+size_t nbx_ceiling_room(const nbx_program *p, const nbx_recorder *r);
 // The same for the sizes that export saw.
 nbx_status nbx_ceiling_check_at_load(nbx_context *ctx, const nbx_program *p);
 // inputs.c: checks the caller's inputs against shapes, ranges and guards.

@@ -283,7 +283,14 @@ static nbx_status run_on_device(nbx_context *ctx, const nbx_program *p, nbx_plan
     return plan->graph ? backend->graph_launch(ctx, plan->graph, plan->addresses) : run_commands(ctx, plan);
 }
 
-nbx_status nbx_plan_replay(nbx_context *ctx, const nbx_program *p, nbx_plan *plan, void *arena, const nbx_value *inputs, nbx_value *results) {
+static void pack(nbx_context *ctx, nbx_program *p, nbx_plan *plan) {
+    if (p->packs && plan->replayed && !plan->packed) {
+        nbx_packed_use(ctx, &p->packed, plan->recorder, nbx_ceiling_room(p, plan->recorder));
+        plan->packed = true;
+    }
+}
+
+nbx_status nbx_plan_replay(nbx_context *ctx, nbx_program *p, nbx_plan *plan, void *arena, const nbx_value *inputs, nbx_value *results) {
     enum { FEW = 16 };
     nbx_storage *few[FEW], **memory = plan->fresh_count <= FEW ? few : nbx_alloc((size_t)plan->fresh_count * sizeof *memory);
     if (!memory) return nbx_fail_memory(ctx, (size_t)plan->fresh_count * sizeof *memory, "results");
@@ -304,6 +311,7 @@ nbx_status nbx_plan_replay(nbx_context *ctx, const nbx_program *p, nbx_plan *pla
         }
         plan->bound = arena;
         point_inputs(p, plan, inputs);
+        pack(ctx, p, plan);
         status = ctx->device.type == NBX_CPU ? run_commands(ctx, plan) : run_on_device(ctx, p, plan);
         plan->replayed = true;
     }

@@ -28,7 +28,7 @@ typedef struct nbx_plan {
     unsigned alignment;       // of them: the lowest bits, for which the graph was captured
     bool ungraphed;           // the device or a command does not allow a graph
     double *seconds;          // [commands]: while it is profiled, the smallest time of each; else NULL
-    bool replayed;
+    bool replayed, packed;
 } nbx_plan;
 
 // Key of a set of inputs. false: out of memory. *plain false: these inputs share memory where that matters, run them directly.
@@ -44,6 +44,6 @@ nbx_plan *nbx_plan_record(nbx_context *ctx, const nbx_program *p, nbx_tensor *co
                           nbx_plan_body body, void *arg, bool *dependent);
 // Replays it on inputs of the plan's key. arena holds at least recorder->arena_bytes. results: one value for each user output,
 // tensors with a reference each.
-nbx_status nbx_plan_replay(nbx_context *ctx, const nbx_program *p, nbx_plan *plan, void *arena, const nbx_value *inputs, nbx_value *results);
+nbx_status nbx_plan_replay(nbx_context *ctx, nbx_program *p, nbx_plan *plan, void *arena, const nbx_value *inputs, nbx_value *results);
 
 #endif

@@ -254,6 +254,14 @@ size_t nbx_store_bytes(const nbx_store *store, size_t *mapped) {
     return store->storages.bytes;
 }
 
+bool nbx_store_is_mapped(const nbx_storage *storage) {
+    return storage->release == release_mapped && ((const nbx_bytes *)storage->owner)->mapped;
+}
+
+void nbx_store_rest(const nbx_storage *storage) {
+    if (nbx_store_is_mapped(storage)) nbx_bytes_rest_part(storage->owner, storage->data, storage->bytes);
+}
+
 // ------------------------------------------------------------------------------------------------------- sample inputs
 struct nbx_samples {
     nbx_store store;

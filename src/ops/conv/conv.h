@@ -23,11 +23,13 @@ typedef struct nbx_conv {
     int64_t bias_stride;
     const char *input, *weight, *bias;
     char *output;
+    float *packed;  // NULL, or the weights in the blocked kernel's tiles
 } nbx_conv;
 
 // Describes a call of aten::convolution (its arguments in that order).
 void nbx_conv_of(const nbx_op_call *c, nbx_conv *p);
 size_t nbx_conv_scratch(const nbx_conv *p, int threads);
+size_t nbx_conv_packed_bytes(const nbx_conv *p);  // of the weights in tiles; 0: they are used as they lie
 
 // Positions of phase `index` along dim d: first, step, and how many; a tap k reaches them when its shift is whole.
 typedef struct conv_axis {
@@ -53,6 +55,9 @@ static inline bool conv_tap_shift(const nbx_conv *p, int d, int64_t phase, int64
     return false;
 }
 
+extern const nbx_packing nbx_conv_packing;
+
 NBX_CPU_DECLARE(convolution_cpu);
+NBX_CPU_DECLARE(conv_pack);
 
 #endif

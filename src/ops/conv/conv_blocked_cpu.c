@@ -14,7 +14,7 @@ typedef struct conv_job {
     const conv_tap *taps;
     const conv_phase *phases;
     const int32_t *offsets;  // [phase][channel][tap]
-    const float *weights;    // packed: [group][phase][tile][channel][tap][row]
+    float *weights;          // NULL, or packed: [group][phase][tile][channel][tap][row]
     char *threads;
     int64_t out_block, out_blocks;  // channels of the result per task
 } conv_job;
@@ -71,7 +71,7 @@ static float *packed_tile(const conv_job *job, int64_t group, const conv_phase *
     const nbx_conv *p = job->p;
     const int64_t tiles = tiles_of(p), inner = p->in_channels * job->plan->taps;
     const int64_t at = group * tiles * inner + tiles * p->in_channels * phase->first_tap + tile * p->in_channels * phase->taps;
-    return (float *)job->weights + at * TILE_ROWS;
+    return job->weights + at * TILE_ROWS;
 }
 
 static void pack_tile(const conv_job *job, int64_t group, const conv_phase *phase, int64_t tile) {
@@ -226,7 +226,7 @@ static void store_rows(const conv_job *job, const conv_block *b, const conv_runs
 static const float *tile_weights(const conv_job *job, const conv_block *b, int64_t tile, int64_t *row, int64_t *step, int64_t *channel) {
     const nbx_conv *p = job->p;
     *channel = tile * TILE_ROWS;
-    if (job->plan->pack) {
+    if (job->weights) {
         *row = 1, *step = TILE_ROWS;
         return packed_tile(job, b->group, b->phase, tile);
     }
@@ -360,19 +360,38 @@ static void block_tasks(void *arg, int64_t begin, int64_t end, int thread) {
     }
 }
 
+// Fills the tables, and packs the weights where the job has a place for them and they are not packed already.
+static void prepare(nbx_pool *pool, conv_job *job, char *scratch) {
+    const nbx_conv *p = job->p;
+    const conv_plan *plan = job->plan;
+    conv_tap *taps = (conv_tap *)(scratch + plan->taps_at);
+    conv_phase *phases = (conv_phase *)(scratch + plan->phases_at);
+    int32_t *offsets = (int32_t *)(scratch + plan->offsets_at);
+    list_taps(p, plan, phases, taps);
+    list_offsets(p, plan, phases, taps, offsets);
+    job->taps = taps, job->phases = phases, job->offsets = offsets;
+    job->threads = scratch + plan->threads_at;
+    if (!job->weights || job->weights == p->packed) return;
+    const int64_t work = p->in_channels * plan->taps / plan->phases * TILE_ROWS;
+    nbx_parallel_for(pool, p->groups * plan->phases * tiles_of(p), 1 + 8192 / (work + 1), pack_tasks, job);
+}
+
+nbx_status NBX_KERNEL(conv_pack)(nbx_op_call *call) {
+    nbx_conv p;
+    conv_plan plan;
+    nbx_conv_of(call, &p);
+    nbx_conv_plan(&p, call->ctx->threads, &plan);
+    conv_job job = {.p = &p, .plan = &plan, .weights = p.packed};
+    p.packed = NULL;
+    prepare(call->pool, &job, call->scratch);
+    return NBX_OK;
+}
+
 void NBX_KERNEL(conv_blocked)(nbx_pool *pool, const nbx_conv *p, void *scratch, int threads) {
     conv_plan plan;
     nbx_conv_plan(p, threads, &plan);
-    char *base = scratch;
-    conv_job job = {.p = p, .plan = &plan, .taps = (conv_tap *)(base + plan.taps_at), .phases = (conv_phase *)(base + plan.phases_at),
-                    .offsets = (int32_t *)(base + plan.offsets_at), .weights = (float *)(base + plan.weights_at),
-                    .threads = base + plan.threads_at};
-    list_taps(p, &plan, (conv_phase *)(base + plan.phases_at), (conv_tap *)(base + plan.taps_at));
-    list_offsets(p, &plan, job.phases, job.taps, (int32_t *)(base + plan.offsets_at));
-    if (plan.pack) {
-        const int64_t work = p->in_channels * plan.taps / plan.phases * TILE_ROWS;
-        nbx_parallel_for(pool, p->groups * plan.phases * tiles_of(p), 1 + 8192 / (work + 1), pack_tasks, &job);
-    }
+    conv_job job = {.p = p, .plan = &plan, .weights = p->packed ? p->packed : plan.pack ? (float *)((char *)scratch + plan.weights_at) : NULL};
+    prepare(pool, &job, scratch);
     const int64_t blocks = p->batch * p->groups * plan.phases * plan.blocks[0] * plan.blocks[1] * plan.blocks[2];
     int64_t parts = (p->out_channels + CONV_OUT_BLOCK - 1) / CONV_OUT_BLOCK;
     while (blocks * parts < 2 * threads && p->out_channels / (parts + 1) >= 4 * TILE_ROWS) parts++;

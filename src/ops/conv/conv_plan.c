@@ -88,6 +88,22 @@ static void choose_block(const nbx_conv *p, conv_plan *plan, const int64_t *posi
     }
 }
 
+// The blocked kernel reads weights in tiles: where they are not floats in runs, they are copied to some.
+static bool must_pack(const nbx_conv *p) {
+    return p->dtype != NBX_FLOAT32 || p->transposed || !filters_are_runs(p) || p->out_channels < CONV_MAX_ROWS;
+}
+
+// Of all tiles, whatever the rows of a tile of the instruction set are.
+static size_t tiles_bytes(const nbx_conv *p, int64_t inner) {
+    const int64_t rows = (p->out_channels + CONV_MAX_ROWS - 1) / CONV_MAX_ROWS * CONV_MAX_ROWS + CONV_MAX_ROWS;
+    return (size_t)(p->groups * rows * inner) * sizeof(float);
+}
+
+size_t nbx_conv_packed_bytes(const nbx_conv *p) {
+    if (nbx_conv_is_depthwise(p) || !nbx_conv_is_blocked(p) || !must_pack(p)) return 0;
+    return tiles_bytes(p, p->in_channels * p->kernel[0] * p->kernel[1] * p->kernel[2]);
+}
+
 static size_t place(size_t *total, size_t bytes) {
     const size_t at = *total;
     *total += (bytes + 63) & ~(size_t)63;
@@ -106,13 +122,13 @@ void nbx_conv_plan(const nbx_conv *p, int threads, conv_plan *plan) {
     }
     choose_block(p, plan, positions, halo);
     plan->rows = (p->out_channels + CONV_MAX_ROWS - 1) / CONV_MAX_ROWS * CONV_MAX_ROWS;
-    plan->pack = p->dtype != NBX_FLOAT32 || p->transposed || !filters_are_runs(p) || p->out_channels < CONV_MAX_ROWS;
+    plan->pack = !p->packed && must_pack(p);
     const int64_t inner = p->in_channels * plan->taps;
     const int64_t block = at_most(plan->rows, CONV_OUT_BLOCK) + CONV_MAX_ROWS;
     plan->taps_at = place(&plan->total, (size_t)plan->taps * sizeof(conv_tap));
     plan->phases_at = place(&plan->total, (size_t)plan->phases * sizeof(conv_phase));
     plan->offsets_at = place(&plan->total, (size_t)inner * sizeof(int32_t));
-    if (plan->pack) plan->weights_at = place(&plan->total, (size_t)(p->groups * (plan->rows + CONV_MAX_ROWS) * inner) * sizeof(float));
+    if (plan->pack) plan->weights_at = place(&plan->total, tiles_bytes(p, inner));
     plan->threads_at = plan->total;
     place(&plan->thread_bytes, (size_t)(plan->channel * p->in_channels + 2 * CONV_MAX_LANES) * sizeof(float));
     place(&plan->thread_bytes, (size_t)(block * CONV_MAX_LANES) * sizeof(float));

@@ -173,6 +173,7 @@ void nbx_conv_of(const nbx_op_call *c, nbx_conv *p) {
     p->bias_stride = b ? b->stride[0] : 0;
     p->bias = b && b->storage && b->numel ? nbx_data(b) : NULL;
     p->output = y->storage && y->numel ? nbx_data(y) : NULL;
+    p->packed = c->packed;
     fold(p);
 }
 
@@ -187,6 +188,26 @@ static void cost(const nbx_op_call *c, nbx_cost *cost) {
 
 // -------------------------------------------------------------------------------------------------------- other names
 static const int64_t zero = 0;
+
+// ------------------------------------------------------------------------------------------------------ packed weights
+static bool describe_packed(const nbx_op_call *c, nbx_packed_form *form) {
+    nbx_conv p;
+    nbx_conv_of(c, &p);
+    form->weight = arg_tensor(c, 1);
+    form->bytes = nbx_conv_packed_bytes(&p);
+    if (!p.weight || form->bytes == 0) return false;
+    int64_t *at = form->layout;
+    *at++ = p.dtype, *at++ = p.groups, *at++ = p.in_channels, *at++ = p.out_channels, *at++ = p.transposed;
+    *at++ = p.weight - (const char *)form->weight->storage->data;
+    for (int i = 0; i < 5; i++) *at++ = p.weight_stride[i];
+    for (int d = 0; d < CONV_DIMS; d++) {
+        *at++ = p.kernel[d];
+        if (p.transposed) *at++ = p.stride[d], *at++ = p.padding[d], *at++ = p.dilation[d];  // which taps reach which phase
+    }
+    return true;
+}
+
+const nbx_packing nbx_conv_packing = {describe_packed, NBX_CPU_KERNEL(conv_pack)};
 
 static nbx_status call_convolution(nbx_op_call *c, const nbx_tensor *x, const nbx_tensor *w, nbx_value bias, nbx_value stride,
                                    nbx_value padding, nbx_value dilation, nbx_value groups) {
@@ -316,7 +337,8 @@ static nbx_status conv_tbc(nbx_op_call *c) {
 static const int8_t one = 1, two = 2, three = 3;
 
 const nbx_op nbx_ops_convolution[] = {
-    {.name = "aten::convolution", .infer = infer, .cost = cost, .cpu = NBX_CPU_KERNEL(convolution_cpu), .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::convolution", .infer = infer, .cost = cost, .cpu = NBX_CPU_KERNEL(convolution_cpu), .flags = NBX_OP_EXACT_OUT,
+     .packing = &nbx_conv_packing},
     {.name = "aten::_convolution", .composite = with_flags, .flags = NBX_OP_EXACT_OUT},
     {.name = "aten::conv1d", .composite = conv, .data = &one, .flags = NBX_OP_EXACT_OUT},
     {.name = "aten::conv2d", .composite = conv, .data = &two, .flags = NBX_OP_EXACT_OUT},

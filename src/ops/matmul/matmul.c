@@ -173,7 +173,7 @@ static void cost_product(const nbx_op_call *c, nbx_cost *cost) {
 // ------------------------------------------------------------------------------------------------------------- rows
 #define PRODUCT(NAME, INFER, ...)                                                                                      \
     {.name = NAME, .infer = INFER, .cost = cost_product, .cpu = NBX_CPU_KERNEL(product_cpu), .flags = NBX_OP_EXACT_OUT, \
-     .data = &(const product_form){__VA_ARGS__}}
+     .data = &(const product_form){__VA_ARGS__}, .packing = &nbx_product_packing}
 
 const nbx_op nbx_ops_matmul[] = {
     PRODUCT("aten::mm", infer_fixed, -1, 0, 1, -1, -1, -1, PRODUCT_MATRIX),

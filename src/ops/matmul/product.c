@@ -145,3 +145,37 @@ size_t nbx_product_scratch(const nbx_product *p, int threads) {
     nbx_product_gemm(p, &g);
     return nbx_gemm_scratch_bytes(&g, threads);
 }
+
+// ------------------------------------------------------------------------------------------------------ packed weights
+// Worth it for any number of rows: 4096 x 4096 takes 0.58 of the time with 1 row of float32, 0.49 with 4, 0.42 with 1 of bfloat16
+// (Zen 4, one thread). Not for what the kernel would turn over, nor where columns filled up to a panel would be a third of it.
+static bool describe_packed(const nbx_op_call *c, nbx_packed_form *form) {
+    enum { FEWEST_COLUMNS = 9, FEWEST_WEIGHTS = 1024 };
+    nbx_product p;
+    nbx_gemm g;
+    nbx_product_of(c, &p);
+    if (nbx_product_is_plain(&p) || p.b.data == NULL) return false;
+    nbx_product_gemm(&p, &g);
+    g.force_isa = 1 + c->ctx->isa;
+    for (int i = 0; i < p.batch_rank; i++)
+        if (p.b.batch[i] != 0 && p.batch_rank > 1) return false;
+    if (g.n < FEWEST_COLUMNS || g.n * g.k < FEWEST_WEIGHTS || (g.col_stride_c != 1 && g.m > 1)) return false;
+    const int64_t entries = g.batch_stride_b == 0 ? 1 : g.batch, bytes = entries * g.n * g.k * (int64_t)nbx_dtype_size(g.dtype);
+    form->bytes = nbx_gemm_packed_bytes(&g);
+    form->weight = arg_tensor(c, ((const product_form *)c->op->data)->b);
+    const int64_t layout[] = {g.dtype, g.n, g.k, entries, g.row_stride_b, g.col_stride_b, g.batch_stride_b, p.b.data - (const char *)form->weight->storage->data};
+    memcpy(form->layout, layout, sizeof layout);
+    return form->bytes > 0 && (int64_t)form->bytes <= bytes + bytes / 2;
+}
+
+static nbx_status make_packed(nbx_op_call *c) {
+    nbx_product p;
+    nbx_gemm g;
+    nbx_product_of(c, &p);
+    nbx_product_gemm(&p, &g);
+    g.force_isa = 1 + c->ctx->isa;
+    nbx_gemm_pack_b(&g, c->packed, c->pool);
+    return NBX_OK;
+}
+
+const nbx_packing nbx_product_packing = {describe_packed, NBX_CPU_KERNEL_ONE(make_packed)};

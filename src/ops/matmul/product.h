@@ -52,6 +52,8 @@ void nbx_product_gemm(const nbx_product *p, nbx_gemm *g);
 // Scratch bytes that running p needs.
 size_t nbx_product_scratch(const nbx_product *p, int threads);
 
+extern const nbx_packing nbx_product_packing;
+
 NBX_CPU_DECLARE(product_cpu);
 
 #endif

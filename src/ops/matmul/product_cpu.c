@@ -14,6 +14,7 @@ nbx_status NBX_KERNEL(product_cpu)(nbx_op_call *call) {
     }
     nbx_product_gemm(&p, &g);
     g.force_isa = 1 + call->ctx->isa;
+    g.packed_b = call->packed;
     for (int64_t i = 0; i < count; i += g.batch) {
         const char *a, *b, *self;
         char *c;
