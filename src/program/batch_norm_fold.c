@@ -50,36 +50,53 @@ static double *read_all(nbx_context *ctx, const nbx_tensor *t, int64_t count, do
     return x;
 }
 
-// Narrows in place, and makes a tensor of it in the open scope.
-static nbx_tensor *write_all(nbx_context *ctx, nbx_dtype dtype, int rank, const int64_t *shape, double *x, int64_t count) {
-    for (int64_t i = 0; i < count && dtype == NBX_FLOAT32; i++) {
-        const float element = (float)x[i];
-        memcpy((char *)x + i * 4, &element, 4);
-    }
-    return nbx_tensor_from_host(ctx, dtype, rank, shape, x);
-}
-
 typedef struct channels {
     const nbx_tensor *weight, *bias, *gamma, *beta, *mean, *var;  // bias, gamma, beta may be NULL
     double eps;
 } channels;
 
-static bool fold_numbers(nbx_context *ctx, const channels *c, const nbx_tensor **weight, const nbx_tensor **bias) {
-    const int64_t n = c->weight->shape[0], inner = n ? c->weight->numel / n : 0;
-    const nbx_tensor *const given[6] = {c->weight, c->bias, c->gamma, c->beta, c->mean, c->var};
-    const double otherwise[6] = {0, 0, 1, 0, 0, 0};
-    double *x[6] = {NULL};
-    bool good = true;
-    for (int i = 0; i < 6 && good; i++) good = (x[i] = read_all(ctx, given[i], i ? n : c->weight->numel, otherwise[i])) != NULL;
-    for (int64_t k = 0; k < n && good; k++) {
-        const double scale = x[2][k] / sqrt(x[5][k] + c->eps);
-        for (int64_t i = 0; i < inner; i++) x[0][k * inner + i] *= scale;
-        x[1][k] = (x[1][k] - x[4][k]) * scale + x[3][k];
+// A contiguous copy of t, each of its n channels times its scale. On the CPU nothing but the copy is held meanwhile.
+static nbx_tensor *scaled(nbx_context *ctx, const nbx_tensor *t, int64_t n, const double *scale) {
+    nbx_tensor *y = nbx_new(ctx, nbx_device_of(t), (nbx_dtype)t->dtype, t->rank, t->shape);
+    const bool here = nbx_device_of(t).type == NBX_CPU;
+    void *x = !y || here ? NULL : nbx_alloc(nbx_tensor_nbytes(t) + 1);
+    if (!y || (!here && !x)) return y ? (nbx_fail_memory(ctx, nbx_tensor_nbytes(t), "a folded weight"), NULL) : NULL;
+    if (here) x = y->numel ? nbx_data(y) : NULL;
+    bool good = !y->numel || nbx_tensor_read(ctx, t, x) == NBX_OK;
+    for (int64_t k = 0, i = 0; k < n && good; k++)
+        for (const int64_t end = (k + 1) * (t->numel / n); i < end; i++) {
+            if (t->dtype == NBX_FLOAT32) ((float *)x)[i] = (float)(((float *)x)[i] * scale[k]);
+            else ((double *)x)[i] *= scale[k];
+        }
+    const nbx_device host = {NBX_CPU, 0};
+    if (!here && y->numel) good = good && nbx_copy_bytes(ctx, nbx_device_of(y), nbx_data(y), host, x, nbx_tensor_nbytes(y)) == NBX_OK;
+    if (!here) nbx_free(x);
+    return good ? y : NULL;
+}
+
+// Narrows x in place.
+static nbx_tensor *vector_of(nbx_context *ctx, nbx_dtype dtype, double *x, int64_t n) {
+    for (int64_t i = 0; i < n && dtype == NBX_FLOAT32; i++) {
+        const float element = (float)x[i];
+        memcpy((char *)x + i * 4, &element, 4);
     }
-    const nbx_dtype dtype = (nbx_dtype)c->weight->dtype;
-    *weight = good ? write_all(ctx, dtype, c->weight->rank, c->weight->shape, x[0], c->weight->numel) : NULL;
-    *bias = *weight ? write_all(ctx, dtype, 1, &n, x[1], n) : NULL;
-    for (int i = 0; i < 6; i++) nbx_free(x[i]);
+    return nbx_tensor_from_host(ctx, dtype, 1, &n, x);
+}
+
+static bool fold_numbers(nbx_context *ctx, const channels *c, const nbx_tensor **weight, const nbx_tensor **bias) {
+    const int64_t n = c->weight->shape[0];
+    const nbx_tensor *const given[5] = {c->bias, c->gamma, c->beta, c->mean, c->var};
+    const double otherwise[5] = {0, 1, 0, 0, 0};
+    double *x[5] = {NULL};
+    bool good = true;
+    for (int i = 0; i < 5 && good; i++) good = (x[i] = read_all(ctx, given[i], n, otherwise[i])) != NULL;
+    for (int64_t k = 0; k < n && good; k++) {
+        x[1][k] /= sqrt(x[4][k] + c->eps);
+        x[0][k] = (x[0][k] - x[3][k]) * x[1][k] + x[2][k];
+    }
+    *weight = good ? scaled(ctx, c->weight, n, x[1]) : NULL;
+    *bias = *weight ? vector_of(ctx, (nbx_dtype)c->weight->dtype, x[0], n) : NULL;
+    for (int i = 0; i < 5; i++) nbx_free(x[i]);
     return *bias != NULL;
 }
 
@@ -128,11 +145,13 @@ static const nbx_operand *bias_place(const nbx_pass *pass, const nbx_node *conv,
 static bool join(nbx_pass *pass, nbx_node *conv, nbx_node *norm, const channels *c) {
     const nbx_tensor *weight, *bias;
     const nbx_operand place = *bias_place(pass, conv, norm);
+    const nbx_storage *original = c->weight->storage;  // a source of the program keeps it
     const nbx_scope scope = nbx_scope_open(pass->ctx);
     const bool good = fold_numbers(pass->ctx, c, &weight, &bias) && nbx_pass_give(pass, conv->args[CONV_WEIGHT].as.value, weight) &&
                       nbx_pass_give(pass, place.as.value, bias);
     nbx_scope_close(pass->ctx, scope, NULL);
     if (!good) return false;
+    nbx_store_rest(original);
     nbx_pass_drop(pass, norm);
     if (conv->args[CONV_BIAS].kind == NBX_OPERAND_VALUE) pass->readers[conv->args[CONV_BIAS].as.value]--;
     pass->readers[place.as.value]++;

@@ -185,6 +185,24 @@ static bool drop_dead(nbx_pass *pass) {
 }
 
 // ------------------------------------------------------------------------------------------------------------- all of them
+// Weights in the mapped file that no node reads any more take no memory; the flag of their storages tells them apart meanwhile.
+static void discount_unread(nbx_pass *pass) {
+    nbx_program *p = pass->p;
+    for (int32_t i = 0; i < pass->graph->input_count; i++)
+        if (p->sources[i].tensor) p->sources[i].tensor->storage->constant = false;
+    for (int32_t i = 0; i < pass->graph->input_count; i++) {
+        const nbx_operand *o = &pass->graph->inputs[i];
+        if (p->sources[i].tensor && o->kind == NBX_OPERAND_VALUE && pass->readers[o->as.value]) p->sources[i].tensor->storage->constant = true;
+    }
+    for (int32_t i = 0; i < pass->graph->input_count; i++) {
+        nbx_storage *s = p->sources[i].tensor ? p->sources[i].tensor->storage : NULL;
+        if (!s || s->constant || p->sources[i].state || !nbx_store_is_mapped(s)) continue;
+        p->weight_bytes -= s->bytes;
+        p->mapped_bytes -= s->bytes;
+        s->constant = true;
+    }
+}
+
 static bool is_left_out(const char *without, const char *name) {
     const size_t length = strlen(name);
     for (const char *at = without; at && (at = strstr(at, name)); at += length)
@@ -200,6 +218,7 @@ bool nbx_passes_run(nbx_context *ctx, nbx_program *p, const char *without) {
     if (p->problems.count || nbx_last_status(ctx) != NBX_OK) return true;
     bool good = survey(&pass);
     for (size_t i = 0; i < sizeof all / sizeof *all && good; i++) good = is_left_out(without, all[i].name) || all[i].run(&pass);
+    if (good) discount_unread(&pass);
     if (pass.constants) nbx_values_release(pass.constants, pass.graph->value_count);
     return good && nbx_graph_find_releases(ctx, &p->arena, p->graph);
 }
