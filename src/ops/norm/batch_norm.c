@@ -23,6 +23,7 @@ static const form no_training_form =        {1, 2, 3, 4, -1, 5, 6, 0, 1, 2, -1, 
 static const form no_stats_form =           {1, 2, -1, -1, 3, 4, 5, 0, 1, 2, -1, -1, -1, -1, false};
 static const form functional_form =         {1, 2, 3, 4, 5, 6, 7, 0, 1, 2, -1, -1, 3, 4, false};
 static const form with_update_form =        {1, 2, 3, 4, -1, 5, 6, 1, 1, 2, 3, -1, -1, -1, false};
+static const form update_functional_form =  {1, 2, 3, 4, -1, 5, 6, 1, 1, 2, 3, -1, 4, 5, false};
 static const form no_update_form =          {1, 2, 3, 4, -1, 5, 6, 0, 1, 2, 3, -1, -1, -1, false};
 static const form index_form =              {1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, -1, -1, true};
 static const form cudnn_form =              {1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, -1, -1, -1, false};
@@ -124,6 +125,7 @@ const nbx_op nbx_ops_batch_norm[] = {
     BATCH_NORM("aten::_native_batch_norm_legit_no_training", no_training_form, 0),
     BATCH_NORM("aten::_native_batch_norm_legit_functional", functional_form, 0),
     BATCH_NORM("aten::_batch_norm_with_update", with_update_form, NBX_OP_EFFECT),
+    BATCH_NORM("aten::_batch_norm_with_update_functional", update_functional_form, 0),
     BATCH_NORM("aten::_batch_norm_no_update", no_update_form, 0),
     BATCH_NORM("aten::_batch_norm_impl_index", index_form, 0),
     BATCH_NORM("aten::cudnn_batch_norm", cudnn_form, 0),

@@ -70,6 +70,11 @@ static nbx_status native_dropout(nbx_op_call *c) {
     return nbx_give(c, 1, NBX_DO(ctx, "aten::ones_like", T(input), nbx_of_dtype(NBX_BOOL)));
 }
 
+// native_dropout_backward(grad_output, mask, scale): grad_output * mask * scale
+static nbx_status native_dropout_backward(nbx_op_call *c) {
+    return out_tensor(c, 0, do_mul_scalar(c->ctx, do_mul(c->ctx, arg_tensor(c, 0), arg_tensor(c, 1)), c->args[2]));
+}
+
 // ---------------------------------------------------------------------------------------------------------------- rrelu
 // rrelu_with_noise(self, noise, lower, upper, training): negative elements times a random slope, which noise remembers.
 
@@ -258,6 +263,7 @@ const nbx_op nbx_ops_dropout[] = {
     DROPOUT("alpha_dropout", alpha),
     DROPOUT("feature_alpha_dropout", feature_alpha),
     {.name = "aten::native_dropout", .composite = native_dropout, .flags = NBX_OP_RANDOM | NBX_OP_EXACT_OUT},
+    {.name = "aten::native_dropout_backward", .composite = native_dropout_backward, .flags = NBX_OP_EXACT_OUT},
     {.name = "aten::rrelu_with_noise_functional", .infer = rrelu_infer, .cpu = NBX_CPU_KERNEL_ONE(rrelu_run), .flags = NBX_OP_RANDOM},
     {.name = "aten::rrelu_with_noise_", .composite = rrelu_in_place, .flags = NBX_OP_RANDOM | NBX_OP_IN_PLACE | NBX_OP_EFFECT},
     {.name = "aten::rrelu", .composite = rrelu, .flags = NBX_OP_RANDOM},

@@ -210,6 +210,34 @@ static nbx_status block_diag(nbx_op_call *c) {
     return nbx_give(c, 0, out);
 }
 
+// _chunk_cat(tensors, dim, num_chunks): every tensor in num_chunks chunks along dim (filled up with zeros), all that follows dim in a
+// row; the chunks of one number side by side.
+static nbx_status chunk_cat(nbx_op_call *c) {
+    int count, d;
+    const nbx_tensor *const *list = arg_tensors(c, 0, &count);
+    const int64_t chunks = arg_int(c, 2);
+    if (count == 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "takes at least one tensor");
+    if (chunks < 1) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "num_chunks must be positive, found %lld", (long long)chunks);
+    if (nbx_call_dim(c, arg_int(c, 1), list[0]->rank, &d) != NBX_OK) return c->ctx->status;
+    const nbx_tensor **rows = list_of(c, count);
+    if (rows == NULL) return c->ctx->status;
+    for (int k = 0; k < count; k++) {
+        bool fits = list[k]->dtype == list[0]->dtype && list[k]->rank > d && list[k]->numel > 0;
+        for (int i = 0; i < d && fits; i++) fits = list[k]->shape[i] == list[0]->shape[i];
+        if (!fits) return nbx_call_fail(c, NBX_ERROR_SHAPE, "tensor %d is empty or differs from the first in dtype or in front of dim %d", k, d);
+        int64_t pads[2 * NBX_MAX_RANK] = {0}, shape[NBX_MAX_RANK];
+        const int last = 2 * (list[k]->rank - 1 - d) + 1;
+        const int64_t size = list[k]->shape[d];
+        pads[last] = (size + chunks - 1) / chunks * chunks - size;
+        for (int i = 0; i < d; i++) shape[i] = list[k]->shape[i];
+        shape[d] = chunks, shape[d + 1] = -1;
+        const nbx_tensor *whole = pads[last] ? NBX_DO(c->ctx, "aten::constant_pad_nd", T(list[k]), nbx_of_ints(pads, last + 1), I(0)) : list[k];
+        rows[k] = NBX_DO(c->ctx, "aten::reshape", T(whole), nbx_of_ints(shape, d + 2));
+        if (rows[k] == NULL) return c->ctx->status;
+    }
+    return cat_of(c, rows, count, d + 1);
+}
+
 const nbx_op nbx_ops_cat[] = {
     {.name = "aten::cat", .infer = cat_infer, .cpu = NBX_CPU_KERNEL_ONE(cat), .flags = NBX_OP_STRIDED_OUT},
     {.name = "aten::concat", .composite = concat},
@@ -220,6 +248,7 @@ const nbx_op nbx_ops_cat[] = {
     {.name = "aten::row_stack", .composite = vstack},
     {.name = "aten::dstack", .composite = dstack},
     {.name = "aten::column_stack", .composite = column_stack},
+    {.name = "aten::_chunk_cat", .composite = chunk_cat, .flags = NBX_OP_EXACT_OUT},
     {.name = "aten::block_diag", .composite = block_diag, .flags = NBX_OP_EXACT_OUT},
     NBX_OPS_END,
 };

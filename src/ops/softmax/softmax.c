@@ -56,6 +56,30 @@ static nbx_status masked(nbx_op_call *c) {
     return out_tensor(c, 0, NBX_DO(c->ctx, "aten::_softmax", T(left), I(dim), B(false)));
 }
 
+// The gradients: (g - sum(g y)) y of softmax, g - exp(y) sum(g) of log_softmax, with y the result; sums along dim. Halves are
+// computed in float32 and rounded once.
+static nbx_status backward(nbx_op_call *c, bool log) {
+    nbx_context *ctx = c->ctx;
+    const nbx_dtype dtype = (nbx_dtype)arg_tensor(c, 0)->dtype, wide = dtype == NBX_FLOAT16 || dtype == NBX_BFLOAT16 ? NBX_FLOAT32 : dtype;
+    const int64_t dim = arg_int(c, 2);
+    if (arg_tensor(c, 1)->dtype != dtype)
+        return nbx_call_fail(c, NBX_ERROR_DTYPE, "grad_output is %s, output %s", nbx_dtype_name(dtype), nbx_dtype_name((nbx_dtype)arg_tensor(c, 1)->dtype));
+    if (nbx_call_need_float(c, arg_tensor(c, 0), false) != NBX_OK) return ctx->status;
+    const nbx_tensor *g = do_cast(ctx, arg_tensor(c, 0), wide), *y = do_cast(ctx, arg_tensor(c, 1), wide), *sum, *x;
+    if (log) {
+        sum = do_sum(ctx, g, 1, &dim, true);
+        x = do_sub(ctx, g, do_mul(ctx, do_unary(ctx, "aten::exp", y), sum));
+    } else {
+        const nbx_tensor *gy = do_mul(ctx, g, y);
+        sum = do_sum(ctx, gy, 1, &dim, true);
+        x = do_sub(ctx, gy, do_mul(ctx, y, sum));
+    }
+    return out_tensor(c, 0, do_cast(ctx, x, dtype));
+}
+
+static nbx_status softmax_backward(nbx_op_call *c) { return backward(c, false); }
+static nbx_status log_softmax_backward(nbx_op_call *c) { return backward(c, true); }
+
 #define SOFTMAX(NAME, FORM) {.name = NAME, .infer = infer, .cpu = NBX_CPU_KERNEL(softmax_cpu), .data = &FORM}
 
 const nbx_op nbx_ops_softmax[] = {
@@ -65,5 +89,7 @@ const nbx_op nbx_ops_softmax[] = {
     SOFTMAX("aten::log_softmax.int", logarithm_dtype),
     SOFTMAX("aten::_safe_softmax", safe_dtype),
     {.name = "aten::_masked_softmax", .composite = masked, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::_softmax_backward_data", .composite = softmax_backward},
+    {.name = "aten::_log_softmax_backward_data", .composite = log_softmax_backward},
     NBX_OPS_END,
 };
