@@ -10,7 +10,7 @@ FAMILIES = {name: set(text.split()) for name, text in {
               "mean median min mode nanmean nanmedian nansum norm prod quantile nanquantile std std_mean sum sum_to_size trace var var_mean kthvalue histc "
               "equal allclose is_nonzero trapezoid bincount histogram _aminmax cov corrcoef segment_reduce prims::sum prims::amax prims::var",
     "scan": "cummax cummin cumprod cumsum cumulative_trapezoid diff logcumsumexp",
-    "softmax": "_masked_softmax _log_softmax _safe_softmax _softmax log_softmax softmax _softmax_backward_data",
+    "softmax": "_masked_softmax _log_softmax _safe_softmax _softmax log_softmax softmax _softmax_backward_data _log_softmax_backward_data",
     "norm": "_fused_rms_norm _weight_norm _weight_norm_interface batch_norm cudnn_batch_norm group_norm layer_norm native_batch_norm native_group_norm "
             "native_layer_norm rms_norm _batch_norm_impl_index _batch_norm_no_update _batch_norm_with_update _native_batch_norm_legit "
             "_native_batch_norm_legit_functional _native_batch_norm_legit_no_training instance_norm miopen_batch_norm native_group_norm_backward "
@@ -43,7 +43,7 @@ FAMILIES = {name: set(text.split()) for name, text in {
              "swapdims t tensor_split transpose unbind unflatten unfold unsqueeze view view_as vsplit real imag view_as_complex view_as_real _conj conj "
              "_neg_view resolve_conj resolve_neg alias detach unsafe_chunk unsafe_split unsafe_split_with_sizes _reshape_alias prims::broadcast_in_dim "
              "prims::view_of meshgrid",
-    "copy": "_cast_Byte _cast_Char _cast_Short _cast_Int _cast_Long _cast_Half _cast_Float _cast_Double to_dense _to_copy clone copy to type_as contiguous cat concat stack hstack vstack dstack column_stack repeat repeat_interleave tile flip fliplr flipud "
+    "copy": "_chunk_cat _cast_Byte _cast_Char _cast_Short _cast_Int _cast_Long _cast_Half _cast_Float _cast_Double to_dense _to_copy clone copy to type_as contiguous cat concat stack hstack vstack dstack column_stack repeat repeat_interleave tile flip fliplr flipud "
             "roll rot90 block_diag cartesian_prod _reshape_copy alias_copy as_strided_copy detach_copy diagonal_copy expand_copy lift_fresh "
             "lift_fresh_copy permute_copy select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy "
             "unfold_copy unsqueeze_copy view_as_complex_copy view_as_real_copy view_copy set pixel_shuffle pixel_unshuffle channel_shuffle "
@@ -56,7 +56,7 @@ FAMILIES = {name: set(text.split()) for name, text in {
     "pad": "constant_pad_nd pad pad_sequence reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d",
     "fft": "_fft_c2c _fft_c2r _fft_r2c fft_fft fft_fft2 fft_fftfreq fft_fftn fft_fftshift fft_hfft fft_ifft fft_ifft2 fft_ifftn fft_ifftshift fft_ihfft "
            "fft_irfft fft_irfft2 fft_irfftn fft_rfft fft_rfft2 fft_rfftfreq fft_rfftn istft stft prims::fft_r2c",
-    "random": "bernoulli dropout multinomial native_dropout normal normal_functional rand rand_like randn randn_like uniform alpha_dropout "
+    "random": "bernoulli dropout multinomial native_dropout native_dropout_backward normal normal_functional rand rand_like randn randn_like uniform alpha_dropout "
               "feature_alpha_dropout feature_dropout exponential random randperm randint randint_like poisson rrelu rrelu_with_noise "
               "rrelu_with_noise_functional",
     "recurrent": "_cudnn_rnn _pack_padded_sequence _pad_packed_sequence gru gru_cell lstm lstm_cell mkldnn_rnn_layer rnn_relu rnn_tanh rnn_tanh_cell "

@@ -41,6 +41,8 @@ def norm(full):
                 yield c("_native_batch_norm_legit", x, w, b, mean, var, train, 0.3, 1e-3)
                 yield c("_native_batch_norm_legit_functional", x, w, b, mean, var, train, 0.1, 1e-5)
                 yield c("_batch_norm_impl_index", x, w, b, mean, var, train, 0.1, 1e-5, False, opt={"oracle": impl_index})
+                if train:
+                    yield c("_batch_norm_with_update_functional", x, w, b, mean, var, 0.1, 1e-5)
                 if dtype == F32:
                     yield c("cudnn_batch_norm", x, w, b, mean, var, train, 0.1, 1e-5, opt={"oracle": cudnn_batch_norm})
                     yield c("miopen_batch_norm", x, w, b, mean, var, train, 0.1, 1e-5, opt={"oracle": lambda *a: cudnn_batch_norm(*a)[:3]})
@@ -669,6 +671,12 @@ def softmax(full):
             f = torch.softmax if op == "_softmax" else torch.log_softmax
             yield c(op, r(3, 7, dtype=dtype), 1, True, opt={"oracle": lambda x, d, h, f=f: [f(x.float(), d)]})
     yield c("log_softmax.int", torch.full((2, 3), -1e30), 1)
+    for dtype in FLOATS:
+        for shape, dim in (((3, 5), 1), ((3, 5), 0), ((2, 3, 4), -2), ((), 0), ((0, 3), 1)):
+            y = r(*shape, dtype=dtype).softmax(dim)
+            yield c("_softmax_backward_data", r(*shape, dtype=dtype), y, dim, dtype)
+            yield c("_log_softmax_backward_data", r(*shape, dtype=dtype), y.log(), dim, dtype)
+    yield c("_softmax_backward_data", r(3), r(3, dtype=F64), 0, F32, opt=ERROR)
 
 
 FAMILY = {f.__name__: f for f in (norm, conv, pool, resample, matmul, attention, recurrent, loss, softmax)}

@@ -131,6 +131,7 @@ def dropouts():
         for p, train in ((0.5, False), (0.0, True), (1.0, True), (0.3, None), (0.5, True)):
             yield c("native_dropout", x, p, train)
         yield c("dropout", x, 1.0, True)
+        yield c("native_dropout_backward", x, torch.arange(24).view(3, 8) % 3 == 0, 1.5)
         yield c("native_dropout.out", x, 0.5, False, out0=torch.zeros(3, 8, dtype=dtype), out1=torch.zeros(3, 8, dtype=torch.bool))
     yield c("dropout", torch.zeros(3), 1.5, True, opt={"expect_error": True})
 

@@ -492,6 +492,9 @@ def copy(full):
     for dim in (0, 1, -1, 2):
         yield c("stack", [make(2, 3), make(2, 3)], dim)
     yield c("stack", [make(2, 3), make(3, 2)], 0, opt=ERROR)
+    for dim, chunks in ((0, 2), (0, 3), (1, 2), (-1, 4)):
+        yield c("_chunk_cat", [make(3, 5, 2), make(3, 5, 3)] if dim else [make(3, 2), make(5, 4), make(1)], dim, chunks)
+    yield c("_chunk_cat", [make(3, 2), make(2, 2, dtype=I64)], 0, 2, opt=ERROR)
     yield c("stack", [make(2, dtype=I64), make(2)], 0)
     for r in ([2], [2, 1], [1, 2, 3, 2], [0, 2], []):
         yield c("repeat", make(3, 2), r) if len(r) >= 2 else c("repeat", make(3, 2), r, opt=ERROR)
