@@ -1,6 +1,6 @@
-// Copies, casts and fills on CUDA. The same dtype moves as bits: by the elementwise engine's vectors where rows are dense,
-// through 32 x 32 tiles of shared memory where source and destination run along different dims. Casts go through the class
-// that holds the source exactly.
+// Copies, casts and fills on CUDA. The same dtype moves as bits: by vectors where rows are dense, through tiles of shared memory
+// where source and destination run along different dims: lines of 128 bytes and more on both sides, 16 bytes at a time, or
+// 32 x 32 elements where vectors do not fit. Casts go through the class that holds the source exactly.
 #include "ops/elementwise/engine.cuh"
 
 #include <string.h>
@@ -71,6 +71,85 @@ template <typename E> static __global__ void __launch_bounds__(TILE *TILE_ROWS) 
         if (t0 + tx < p.n0 && t1 + ty + j < p.n1) *(E *)(to + (t1 + ty + j) * p.to1 + (t0 + tx) * (int64_t)sizeof(E)) = tile[tx][ty + j];
 }
 
+// Tiles by vectors. A word of shared memory holds 4 / SIZE neighbours along dim 0, a row 32 words of each of ROUNDS; words lie in
+// groups of 4 (a vector), swapped by the number of the source vector, so that neither side meets in a bank.
+template <int SIZE> struct wide_tile {
+    enum { LANES = 16 / SIZE, PACK = 4 / SIZE, ROUNDS = SIZE == 4 ? 2 : 1, N0 = 32 * PACK * ROUNDS, N1 = 8 * LANES };
+};
+
+// word k of the result: byte (or 16-bit) k of every row's word; rows: PACK words of as many neighbours along dim 1
+template <int SIZE> static __device__ __forceinline__ void transpose_words(const uint32_t (&in)[4 / SIZE], uint32_t (&out)[4 / SIZE]) {
+    if constexpr (SIZE == 4) {
+        out[0] = in[0];
+    } else if constexpr (SIZE == 2) {
+        out[0] = __byte_perm(in[0], in[1], 0x5410), out[1] = __byte_perm(in[0], in[1], 0x7632);
+    } else {
+        const uint32_t a = __byte_perm(in[0], in[1], 0x5140), b = __byte_perm(in[2], in[3], 0x5140);
+        const uint32_t c = __byte_perm(in[0], in[1], 0x7362), d = __byte_perm(in[2], in[3], 0x7362);
+        out[0] = __byte_perm(a, b, 0x5410), out[1] = __byte_perm(a, b, 0x7632);
+        out[2] = __byte_perm(c, d, 0x5410), out[3] = __byte_perm(c, d, 0x7632);
+    }
+}
+
+template <int SIZE> static __global__ void __launch_bounds__(256) move_wide_tiles(const __grid_constant__ tile_plan p) {
+    typedef wide_tile<SIZE> T;
+    __shared__ uint4 tile[T::N1][8 * T::ROUNDS];
+    // Neighbouring blocks: 8 along dim 1, then along dim 0, so that longer lines are open on both sides.
+    const int64_t plane = p.tiles0 * p.tiles1;
+    int64_t at = blockIdx.x / plane;
+    const int64_t in_plane = blockIdx.x - at * plane, band = in_plane / (8 * p.tiles0), in_band = in_plane - band * 8 * p.tiles0;
+    const int64_t width = p.tiles1 - band * 8 < 8 ? p.tiles1 - band * 8 : 8, row = in_band / width;
+    const int64_t t0 = row * T::N0, t1 = (band * 8 + in_band - row * width) * T::N1;
+    const char *from = p.from;
+    char *to = p.to;
+    for (int d = 0; d < p.dims; d++) {
+        const int64_t rest = at / p.size[d], i = at - rest * p.size[d];
+        at = rest;
+        from += i * p.from_stride[d];
+        to += i * p.to_stride[d];
+    }
+    const int tid = (int)threadIdx.x, vector = tid % 8, word = tid / 8;  // of the source: 8 vectors of a line, words of lines
+    const bool inside = t1 + vector * T::LANES < p.n1;
+    uint4 in[T::ROUNDS][T::PACK];
+    from += (t1 + vector * T::LANES) * SIZE;
+#pragma unroll
+    for (int k = 0; k < T::ROUNDS; k++)
+#pragma unroll
+        for (int i = 0; i < T::PACK; i++) {
+            const int64_t at0 = t0 + (k * 32 + word) * T::PACK + i;
+            in[k][i] = inside && at0 < p.n0 ? *(const uint4 *)(from + at0 * p.from0) : make_uint4(0, 0, 0, 0);
+        }
+#pragma unroll
+    for (int k = 0; k < T::ROUNDS; k++)
+#pragma unroll
+        for (int w = 0; w < 4; w++) {
+            uint32_t rows[T::PACK], columns[T::PACK];
+#pragma unroll
+            for (int i = 0; i < T::PACK; i++) rows[i] = w == 0 ? in[k][i].x : w == 1 ? in[k][i].y : w == 2 ? in[k][i].z : in[k][i].w;
+            transpose_words<SIZE>(rows, columns);
+#pragma unroll
+            for (int i = 0; i < T::PACK; i++) {
+                uint32_t *line = (uint32_t *)tile[vector * T::LANES + w * T::PACK + i];
+                line[k * 32 + (word ^ vector * 4)] = columns[i];
+            }
+        }
+    __syncthreads();
+    enum { VECTORS = 8 * T::ROUNDS, EACH = T::N1 * VECTORS / 256 };
+#pragma unroll
+    for (int k = 0; k < EACH; k++) {
+        const int v = (k * 256 + tid) % VECTORS, line = (k * 256 + tid) / VECTORS;
+        if (t1 + line >= p.n1 || t0 + v * T::LANES >= p.n0) continue;
+        *(uint4 *)(to + (t1 + line) * p.to1 + (t0 + v * T::LANES) * SIZE) = tile[line][v ^ (line / T::LANES)];
+    }
+}
+
+static bool wide_tiles_fit(const tile_plan &p, int64_t size) {
+    const int64_t lanes = size <= 4 ? 16 / size : 1;
+    bool fit = size <= 4 && p.n0 % lanes == 0 && p.n1 % lanes == 0 && (uintptr_t)p.to % 16 == 0 && (uintptr_t)p.from % 16 == 0 && p.to1 % 16 == 0 && p.from0 % 16 == 0;
+    for (int d = 0; d < p.dims; d++) fit = fit && p.to_stride[d] % 16 == 0 && p.from_stride[d] % 16 == 0;
+    return fit && p.n0 * size >= 64 && p.n1 * size >= 64;
+}
+
 // Is it a transposition? Then dim 0 is dense in `to`, and another one dense in `from`.
 static bool plan_tiles(const nbx_tensor *to, const nbx_tensor *from, tile_plan *p) {
     const int64_t size = (int64_t)nbx_dtype_size((nbx_dtype)to->dtype);
@@ -103,11 +182,18 @@ static bool plan_tiles(const nbx_tensor *to, const nbx_tensor *from, tile_plan *
     return blocks <= 0x7fffffff;
 }
 
-static void launch_tiles(const tile_plan &p, size_t size, cudaStream_t stream) {
+static void launch_tiles(tile_plan p, size_t size, cudaStream_t stream) {
+    const bool wide = wide_tiles_fit(p, (int64_t)size);
+    const int64_t n0 = !wide ? TILE : size == 1 ? wide_tile<1>::N0 : size == 2 ? wide_tile<2>::N0 : wide_tile<4>::N0;
+    const int64_t n1 = !wide ? TILE : size == 1 ? wide_tile<1>::N1 : size == 2 ? wide_tile<2>::N1 : wide_tile<4>::N1;
+    p.tiles0 = (p.n0 + n0 - 1) / n0, p.tiles1 = (p.n1 + n1 - 1) / n1;
     int64_t blocks = p.tiles0 * p.tiles1;
     for (int d = 0; d < p.dims; d++) blocks *= p.size[d];
     const unsigned grid = (unsigned)blocks, threads = TILE * TILE_ROWS;
-    switch (size) {
+    switch (wide ? -(int)size : (int)size) {
+    case -1: move_wide_tiles<1><<<grid, 256, 0, stream>>>(p); break;
+    case -2: move_wide_tiles<2><<<grid, 256, 0, stream>>>(p); break;
+    case -4: move_wide_tiles<4><<<grid, 256, 0, stream>>>(p); break;
     case 1: move_tiles<uint8_t><<<grid, threads, 0, stream>>>(p); break;
     case 2: move_tiles<uint16_t><<<grid, threads, 0, stream>>>(p); break;
     case 4: move_tiles<uint32_t><<<grid, threads, 0, stream>>>(p); break;
@@ -116,10 +202,55 @@ static void launch_tiles(const tile_plan &p, size_t size, cudaStream_t stream) {
     }
 }
 
+// ----------------------------------------------------------------------------------------------------------------- rows
+// Dense along the innermost dim on both sides: the engine's vectors of 8 elements, 32 bytes and more for a thread.
+template <int SIZE> static __global__ void __launch_bounds__(EWC_THREADS) move_rows(const __grid_constant__ ewc_plan p) {
+    constexpr int TIMES = SIZE < 4 ? 4 / SIZE : 1, WORDS = SIZE > 1 ? SIZE / 2 : 1;
+    int64_t offset[TIMES][2];
+    int count[TIMES];
+    uint4 words[TIMES][WORDS];
+#pragma unroll
+    for (int t = 0; t < TIMES; t++) {
+        const int64_t item = ((int64_t)blockIdx.x * TIMES + t) * EWC_THREADS + threadIdx.x;
+        count[t] = item < p.items ? ewc_locate(p, item, offset[t]) : 0;
+        if (count[t] < EWC_LANES) continue;
+        if (SIZE == 1) *(uint2 *)words[t] = *(const uint2 *)(p.base[1] + offset[t][1]);
+        else
+#pragma unroll
+            for (int w = 0; w < WORDS; w++) words[t][w] = ((const uint4 *)(p.base[1] + offset[t][1]))[w];
+    }
+#pragma unroll
+    for (int t = 0; t < TIMES; t++) {
+        char *to = p.base[0] + offset[t][0];
+        if (count[t] == EWC_LANES) {
+            if (SIZE == 1) *(uint2 *)to = *(const uint2 *)words[t];
+            else
+#pragma unroll
+                for (int w = 0; w < WORDS; w++) ((uint4 *)to)[w] = words[t][w];
+        } else {
+            for (int i = 0; i < count[t] * SIZE; i++) to[i] = p.base[1][offset[t][1] + i];
+        }
+    }
+}
+
+static bool launch_rows(const ewc_plan &p, size_t size, cudaStream_t stream) {
+    if (p.mode[0] != EWC_DENSE || p.mode[1] != EWC_DENSE || p.inner < EWC_LANES) return false;
+    const int64_t each = size < 4 ? EWC_THREADS * 4 / (int64_t)size : EWC_THREADS;
+    const unsigned blocks = (unsigned)((p.items + each - 1) / each);
+    switch (size) {
+    case 1: move_rows<1><<<blocks, EWC_THREADS, 0, stream>>>(p); return true;
+    case 2: move_rows<2><<<blocks, EWC_THREADS, 0, stream>>>(p); return true;
+    case 4: move_rows<4><<<blocks, EWC_THREADS, 0, stream>>>(p); return true;
+    case 8: move_rows<8><<<blocks, EWC_THREADS, 0, stream>>>(p); return true;
+    default: return false;
+    }
+}
+
 // --------------------------------------------------------------------------------------------------------------- copies
 static void launch_cast(ewc_plan *p, nbx_dtype to, nbx_dtype from, bool clamp, cudaStream_t stream) {
     if (clamp && to == NBX_FLOAT16 && from != NBX_FLOAT16 && !nbx_dtype_is_complex(from)) ewc_launch<clamp_group, double>(*p, stream);
     else if (to == from) {
+        if (launch_rows(*p, nbx_dtype_size(to), stream)) return;
         const nbx_dtype bits = bits_of(to);
         p->dtype[0] = p->dtype[1] = (uint8_t)bits;
         if (bits == NBX_COMPLEX128) ewc_launch<identity_group, cdouble>(*p, stream);

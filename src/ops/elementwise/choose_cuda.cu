@@ -401,12 +401,21 @@ template <> __device__ __forceinline__ bool near_start<cdouble>(cdouble w) { ret
 template <typename C> static __device__ __forceinline__ C quotient(C a, C b) { return a / b; }
 template <> __device__ __forceinline__ int64_t quotient<int64_t>(int64_t a, int64_t b) { return b == 0 ? 0 : a / b; }
 
+struct choice_group {
+    enum { INPUTS = 3, OUTPUTS = 1, CLASSES = EWC_ALL, HOT_MASK = 1 };
+    static constexpr int mask(int code) { return code == WHERE ? 1 : 2; }
+    template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[3][EWC_LANES], const ewc_params &, C (&r)[1][EWC_LANES]) {
+        switch (code) {
+            EWC_CASE3(WHERE, ewc_truth(a) ? b : d)
+        default:
+            EWC_CASE3(MASKED, ewc_truth(b) ? d : a)
+        }
+    }
+};
 struct three_group {
     enum { INPUTS = 3, OUTPUTS = 1, CLASSES = EWC_ALL };
     template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[3][EWC_LANES], const ewc_params &p, C (&r)[1][EWC_LANES]) {
         switch (code) {
-            EWC_CASE3(WHERE, ewc_truth(a) ? b : d)
-            EWC_CASE3(MASKED, ewc_truth(b) ? d : a)
             EWC_CASE3(ADDCMUL, a + number<C>(p) * b * d)
             EWC_CASE3(ADDCDIV, a + quotient(number<C>(p) * b, d))
         default:
@@ -414,12 +423,12 @@ struct three_group {
         }
     }
 };
-EWC_OP(three_group, WHERE, "aten::where.self")
-EWC_OP(three_group, WHERE, "aten::where.ScalarSelf")
-EWC_OP(three_group, WHERE, "aten::where.ScalarOther")
-EWC_OP(three_group, WHERE, "aten::where.Scalar")
-EWC_OP(three_group, MASKED, "aten::masked_fill.Scalar")
-EWC_OP(three_group, MASKED, "aten::masked_fill.Tensor")
+EWC_OP(choice_group, WHERE, "aten::where.self")
+EWC_OP(choice_group, WHERE, "aten::where.ScalarSelf")
+EWC_OP(choice_group, WHERE, "aten::where.ScalarOther")
+EWC_OP(choice_group, WHERE, "aten::where.Scalar")
+EWC_OP(choice_group, MASKED, "aten::masked_fill.Scalar")
+EWC_OP(choice_group, MASKED, "aten::masked_fill.Tensor")
 EWC_OP(three_group, ADDCMUL, "aten::addcmul")
 EWC_OP(three_group, ADDCDIV, "aten::addcdiv")
 EWC_OP(three_group, LERP, "aten::lerp.Tensor")

@@ -259,7 +259,7 @@ nbx_status ewc_plan_operands(nbx_op_call *c, int outs, int operands, const nbx_t
 static __device__ __forceinline__ uint32_t ewc_quotient(uint32_t n, const ewc_divisor &d) { return (__umulhi(n, d.multiplier) + (d.multiplier ? 0 : n)) >> d.shift; }
 
 // Where item `item` begins in every operand, and how many elements it has.
-static __device__ __forceinline__ int ewc_locate(const ewc_plan &p, int64_t item, int64_t (&offset)[EW_OPERANDS]) {
+template <int MOST> static __device__ __forceinline__ int ewc_locate(const ewc_plan &p, int64_t item, int64_t (&offset)[MOST]) {
     int64_t outer, chunk;
     if (p.wide) {
         outer = item / p.chunks;
@@ -269,13 +269,13 @@ static __device__ __forceinline__ int ewc_locate(const ewc_plan &p, int64_t item
         chunk = item - outer * p.chunks;
     }
 #pragma unroll
-    for (int k = 0; k < EW_OPERANDS; k++) offset[k] = k < p.operands ? chunk * EWC_LANES * p.step[k] : 0;
+    for (int k = 0; k < MOST; k++) offset[k] = k < p.operands ? chunk * EWC_LANES * p.step[k] : 0;
     for (int d = 0; d < p.dims; d++) {
         const int64_t rest = p.wide ? outer / p.size[d].size : ewc_quotient((uint32_t)outer, p.size[d]);
         const int64_t at = outer - rest * p.size[d].size;
         outer = rest;
 #pragma unroll
-        for (int k = 0; k < EW_OPERANDS; k++)
+        for (int k = 0; k < MOST; k++)
             if (k < p.operands) offset[k] += at * p.stride[k][d];
     }
     const int64_t left = p.inner - chunk * EWC_LANES;
@@ -330,7 +330,7 @@ template <typename C> static __device__ __forceinline__ void ewc_write(const ewc
 }
 
 // ------------------------------------------------------------------------------------------------------------- kernels
-// HOT in a group: kernels for dense operands of one dtype, too.
+// HOT in a group: kernels for operands of one dtype that lie dense, too.
 // A group of operators: eval<C>(code, x, params, r) sets r[output][lane] from x[input][lane]; INPUTS and OUTPUTS are the most that
 // an operator of the group has.
 template <typename Group, typename C>
@@ -353,62 +353,95 @@ static __global__ void __launch_bounds__(EWC_THREADS) ewc_kernel(const __grid_co
         if (k < p.outs) ewc_write<C>(p, k, offset[k], count, r[k]);
 }
 
-// All operands dense and of one common dtype (or numbers), as they mostly are: nothing is left to ask between the loads.
-template <typename Group, typename C, int DTYPE>
-static __global__ void __launch_bounds__(EWC_THREADS) ewc_dense_kernel(const __grid_constant__ ewc_plan p) {
-    const int64_t item = (int64_t)blockIdx.x * EWC_THREADS + threadIdx.x;
-    if (item >= p.items) return;
-    int64_t offset[EW_OPERANDS];
-    const int count = ewc_locate(p, item, offset), size = nbx_cuda_dtype_bytes(DTYPE);
-    C x[Group::INPUTS][EWC_LANES], r[1][EWC_LANES];
+// Every operand dense or broadcast along the innermost dim and of one common dtype (MASK: bit k for input k that is bool), or a
+// number, as they mostly are: nothing is left to ask between the loads. 16-bit elements: two vectors for a thread.
+template <typename Group, typename C, int DTYPE, int MASK>
+static __global__ void __launch_bounds__(EWC_THREADS) ewc_hot_kernel(const __grid_constant__ ewc_plan p) {
+    constexpr int TIMES = DTYPE == NBX_FLOAT32 ? 1 : 2, SIZE = DTYPE == NBX_FLOAT32 ? 4 : 2, INPUTS = Group::INPUTS;
+    int64_t offset[TIMES][INPUTS + 1];
+    int count[TIMES];
+    uint4 words[TIMES][INPUTS][2];
 #pragma unroll
-    for (int k = 0; k < Group::INPUTS; k++) {
-        const char *at = p.base[k + 1] + offset[k + 1];
-        if (k + 1 >= p.operands) continue;
-        if (!p.base[k + 1]) {
-            const C v = ewc_load<C>(p.value_dtype[k], p.value[k]);
+    for (int t = 0; t < TIMES; t++) {
+        const int64_t item = ((int64_t)blockIdx.x * TIMES + t) * EWC_THREADS + threadIdx.x;
+        count[t] = item < p.items ? ewc_locate(p, item, offset[t]) : 0;
 #pragma unroll
-            for (int i = 0; i < EWC_LANES; i++) x[k][i] = v;
-        } else if (count == EWC_LANES) {
-            ewc_load_dense<C>(DTYPE, at, x[k]);
-        } else {
-#pragma unroll
-            for (int i = 0; i < EWC_LANES; i++) x[k][i] = ewc_load<C>(DTYPE, at + (i < count ? i : 0) * size);
+        for (int k = 0; k < INPUTS; k++) {
+            if (k + 1 >= p.operands || !p.base[k + 1]) continue;
+            const bool splat = p.mode[k + 1] == EWC_SPLAT;
+            const char *at = p.base[k + 1] + offset[t][k + 1];
+            uint4(&w)[2] = words[t][k];
+            if (splat && count[t] > 0) w[0].x = MASK >> k & 1 ? *(const uint8_t *)at : SIZE == 2 ? *(const uint16_t *)at : *(const uint32_t *)at;
+            if (splat || count[t] < EWC_LANES) continue;
+            if (MASK >> k & 1) *(uint2 *)w = *(const uint2 *)at;
+            else w[0] = ((const uint4 *)at)[0];
+            if (!(MASK >> k & 1) && SIZE == 4) w[1] = ((const uint4 *)at)[1];
         }
     }
-    Group::template eval<C>(p.code, x, p.params, r);
-    char *to = p.base[0] + offset[0];
-    if (count == EWC_LANES) ewc_store_dense<C>(DTYPE, to, r[0]);
-    else
 #pragma unroll
-        for (int i = 0; i < EWC_LANES; i++)
-            if (i < count) ewc_store<C>(DTYPE, to + i * size, r[0][i]);
+    for (int t = 0; t < TIMES; t++) {
+        if (count[t] == 0) continue;
+        C x[INPUTS][EWC_LANES], r[1][EWC_LANES];
+#pragma unroll
+        for (int k = 0; k < INPUTS; k++) {
+            const int dtype = MASK >> k & 1 ? (int)NBX_BOOL : DTYPE;
+            if (k + 1 >= p.operands) continue;
+            if (!p.base[k + 1] || p.mode[k + 1] == EWC_SPLAT) {
+                const C v = !p.base[k + 1] ? ewc_load<C>(p.value_dtype[k], p.value[k])
+                            : MASK >> k & 1 ? ewc_from<C, uint8_t>::get(words[t][k][0].x != 0) : ewc_load<C>(DTYPE, words[t][k]);
+#pragma unroll
+                for (int i = 0; i < EWC_LANES; i++) x[k][i] = v;
+            } else if (count[t] == EWC_LANES) {
+                ewc_load_dense<C>(dtype, words[t][k], x[k]);
+            } else {
+                const char *at = p.base[k + 1] + offset[t][k + 1];
+#pragma unroll
+                for (int i = 0; i < EWC_LANES; i++) x[k][i] = ewc_load<C>(dtype, at + (i < count[t] ? i : 0) * (MASK >> k & 1 ? 1 : SIZE));
+            }
+        }
+        Group::template eval<C>(p.code, x, p.params, r);
+        char *to = p.base[0] + offset[t][0];
+        if (count[t] == EWC_LANES) ewc_store_dense<C>(DTYPE, to, r[0]);
+        else
+#pragma unroll
+            for (int i = 0; i < EWC_LANES; i++)
+                if (i < count[t]) ewc_store<C>(DTYPE, to + i * SIZE, r[0][i]);
+    }
 }
 
 template <typename Group, typename = void> struct ewc_is_hot { static constexpr bool value = false; };
 template <typename Group> struct ewc_is_hot<Group, decltype((void)Group::HOT)> { static constexpr bool value = true; };
+// HOT_MASK in a group, by an operator's code: which of its inputs are bool.
+template <typename Group, typename = void> struct ewc_is_masked { static constexpr bool value = false; };
+template <typename Group> struct ewc_is_masked<Group, decltype((void)Group::HOT_MASK)> { static constexpr bool value = true; };
 
-static inline bool ewc_all_dense(const ewc_plan &p, int dtype) {
-    for (int k = 0; k < p.operands; k++)
-        if (p.base[k] && (p.dtype[k] != dtype || p.mode[k] != EWC_DENSE || p.round_first[k] || p.truth[k])) return false;
+static inline bool ewc_is_plain(const ewc_plan &p, int dtype, int mask) {
+    for (int k = 0; k < p.operands; k++) {
+        if (!p.base[k]) continue;
+        const int wanted = k > 0 && mask >> (k - 1) & 1 ? NBX_BOOL : dtype;
+        if (p.dtype[k] != wanted || (p.mode[k] != EWC_DENSE && (k == 0 || p.mode[k] != EWC_SPLAT)) || p.round_first[k] || p.truth[k]) return false;
+    }
     return p.outs == 1;
+}
+
+template <typename Group, typename C, int DTYPE, int MASK> static bool ewc_launch_plain(const ewc_plan &p, cudaStream_t stream) {
+    if (!ewc_is_plain(p, DTYPE, MASK)) return false;
+    const int64_t each = DTYPE == NBX_FLOAT32 ? EWC_THREADS : 2 * EWC_THREADS;
+    ewc_hot_kernel<Group, C, DTYPE, MASK><<<(unsigned)((p.items + each - 1) / each), EWC_THREADS, 0, stream>>>(p);
+    return true;
+}
+
+template <typename Group, typename C, int MASK> static bool ewc_launch_hot(const ewc_plan &p, cudaStream_t stream) {
+    return ewc_launch_plain<Group, C, NBX_FLOAT32, MASK>(p, stream) || ewc_launch_plain<Group, C, NBX_BFLOAT16, MASK>(p, stream) ||
+           ewc_launch_plain<Group, C, NBX_FLOAT16, MASK>(p, stream);
 }
 
 template <typename Group, typename C> static void ewc_launch(const ewc_plan &p, cudaStream_t stream) {
     const int64_t blocks = (p.items + EWC_THREADS - 1) / EWC_THREADS;
-    if constexpr (ewc_is_hot<Group>::value && sizeof(C) == 4) {
-        if (ewc_all_dense(p, NBX_FLOAT32)) {
-            ewc_dense_kernel<Group, C, NBX_FLOAT32><<<(unsigned)blocks, EWC_THREADS, 0, stream>>>(p);
-            return;
-        }
-        if (ewc_all_dense(p, NBX_BFLOAT16)) {
-            ewc_dense_kernel<Group, C, NBX_BFLOAT16><<<(unsigned)blocks, EWC_THREADS, 0, stream>>>(p);
-            return;
-        }
-        if (ewc_all_dense(p, NBX_FLOAT16)) {
-            ewc_dense_kernel<Group, C, NBX_FLOAT16><<<(unsigned)blocks, EWC_THREADS, 0, stream>>>(p);
-            return;
-        }
+    if constexpr (ewc_is_masked<Group>::value && sizeof(C) == 4) {
+        if (Group::mask(p.code) == 1 ? ewc_launch_hot<Group, C, 1>(p, stream) : ewc_launch_hot<Group, C, 2>(p, stream)) return;
+    } else if constexpr (ewc_is_hot<Group>::value && sizeof(C) == 4) {
+        if (ewc_launch_hot<Group, C, 0>(p, stream)) return;
     }
     ewc_kernel<Group, C><<<(unsigned)blocks, EWC_THREADS, 0, stream>>>(p);
 }
@@ -449,6 +482,24 @@ template <typename Group> static nbx_status ewc_run(nbx_op_call *c, int code, bo
 #define EWC_OP(GROUP, CODE, NAME)                                                                                      \
     static nbx_status NBX_CUDA_JOIN(ewc_op_, __LINE__)(nbx_op_call * c) { return ewc_run<GROUP>(c, CODE); }            \
     NBX_CUDA_KERNEL(NAME, NBX_CUDA_JOIN(ewc_op_, __LINE__))
+
+// 2^x and 1 / x by the hardware, to about 2^-22 and without subnormals.
+static __device__ __forceinline__ float quick_exp2(float x) {
+#ifdef __CUDA_ARCH__
+    asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(x));
+    return x;
+#else
+    return exp2f(x);
+#endif
+}
+static __device__ __forceinline__ float quick_reciprocal(float x) {
+#ifdef __CUDA_ARCH__
+    asm("rcp.approx.ftz.f32 %0, %0;" : "+f"(x));
+    return x;
+#else
+    return 1.f / x;
+#endif
+}
 
 // A formula for every lane, a its input.
 #define EWC_EACH(...)                                                                                                  \

@@ -1,5 +1,5 @@
 // Rows chosen by index tensors, gather and scatter on CUDA.
-//   reads and plain writes   a thread per element, or per 16 bytes of a dense row
+//   reads and plain writes   a thread per element, per 4 of dense lines, or per 16 bytes of a dense row
 //   writes that may meet     integers by atomics (any order gives the same); floats in the order of the index: a thread walks
 //                            the whole index for its element of a row, so results are the same from run to run
 // An index out of range writes the stream's fault slot and touches nothing.
@@ -107,6 +107,11 @@ static __device__ __forceinline__ void move_element(int width, char *to, const c
     default: move<16>(to, from); break;
     }
 }
+
+template <int W> struct unit_of { typedef uint2 type; };
+template <> struct unit_of<4> { typedef uint32_t type; };
+template <> struct unit_of<2> { typedef uint16_t type; };
+template <> struct unit_of<1> { typedef uint8_t type; };
 
 template <int W> struct word_of { typedef uint4 type; };
 template <> struct word_of<8> { typedef uint2 type; };
@@ -525,14 +530,20 @@ typedef struct lines_call {
     int64_t length, index_step, values_step, lines;
     int rank;
     int64_t shape[LINE_DIMS], index_stride[LINE_DIMS], table_stride[LINE_DIMS], values_stride[LINE_DIMS];
+    bool wide;                 // 2^31 elements and more: divide in 64 bits
+    ewc_divisor by_length, by_lines, by_shape[LINE_DIMS];
     nbx_fault_slot *fault;
     int op;
 } lines_call;
 
+static __device__ __forceinline__ int64_t quotient_of(const lines_call &p, int64_t n, int64_t size, const ewc_divisor &by) {
+    return p.wide ? n / size : (int64_t)ewc_quotient((uint32_t)n, by);
+}
+
 static __device__ __forceinline__ void line_place(const lines_call &p, int64_t line, int64_t *index, int64_t *table, int64_t *values) {
     *index = *table = *values = 0;
     for (int d = p.rank - 1; d >= 0; d--) {
-        const int64_t rest = line / p.shape[d], at = line - rest * p.shape[d];
+        const int64_t rest = d ? quotient_of(p, line, p.shape[d], p.by_shape[d]) : 0, at = line - rest * p.shape[d];
         line = rest;
         *index += at * p.index_stride[d];
         *table += at * p.table_stride[d];
@@ -553,7 +564,8 @@ static __global__ void __launch_bounds__(ROW_THREADS) move_elements(const __grid
     int64_t index, table, values, value;
     // neighbouring threads along the dense dim: along the line when that is dense, else across lines
     const bool along = p.index_step <= (p.narrow ? 4 : 8);
-    const int64_t line = along ? item / p.length : item % p.lines, i = along ? item % p.length : item / p.lines;
+    const int64_t whole = along ? quotient_of(p, item, p.length, p.by_length) : quotient_of(p, item, p.lines, p.by_lines);
+    const int64_t line = along ? whole : item - whole * p.lines, i = along ? item - whole * p.length : whole;
     line_place(p, line, &index, &table, &values);
     if (!read_index(p, p.index + index + i * p.index_step, &value)) return;
     char *in_table = p.table + table + value * p.table_step;
@@ -561,6 +573,50 @@ static __global__ void __launch_bounds__(ROW_THREADS) move_elements(const __grid
     if (!p.write) move_element(p.width, beside, in_table);
     else if (p.how == NBX_COMBINE_SET) move_element(p.width, in_table, beside);
     else combine_shared(p.dtype, p.how, in_table, beside);
+}
+
+// Lines dense in index and values: 4 neighbours for a thread. by_length: of a quarter of it. I: of the index.
+template <int W, typename I> static __global__ void __launch_bounds__(ROW_THREADS) move_quads(const __grid_constant__ lines_call p) {
+    struct alignas(4 * W > 16 ? 16 : 4 * W) quad { typename unit_of<W>::type at[4]; };
+    struct alignas(16) four { I at[4]; };
+    const int64_t item = (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x, quads = p.length / 4;
+    if (item >= p.lines * quads) return;
+    int64_t index, table, values;
+    const int64_t line = quotient_of(p, item, quads, p.by_length), i = (item - line * quads) * 4;
+    line_place(p, line, &index, &table, &values);
+    const four chosen = *(const four *)(p.index + index + i * (int64_t)sizeof(I));
+    quad *beside = (quad *)(p.values + values + i * W), q = {};
+    if (p.write) q = *beside;
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        const int64_t value = chosen.at[k];
+        if (value < 0 || value >= p.size) {
+            raise_fault(p.fault, p.op, NBX_FAULT_INDEX, value, p.size);
+            continue;
+        }
+        typename unit_of<W>::type *in_table = (typename unit_of<W>::type *)(p.table + table + value * p.table_step);
+        if (p.write) *in_table = q.at[k];
+        else q.at[k] = *in_table;
+    }
+    if (!p.write) *beside = q;
+}
+
+// true: launched.
+template <typename I> static bool launch_quads(lines_call p, cudaStream_t stream) {
+    const int64_t vector = p.width >= 4 ? 16 : 4 * p.width;
+    bool fits = p.values && p.how == NBX_COMBINE_SET && p.index_step == (int64_t)sizeof(I) && p.values_step == p.width && p.length % 4 == 0 && p.width <= 8 &&
+                (uintptr_t)p.index % 16 == 0 && (uintptr_t)p.values % (uintptr_t)vector == 0 && p.lines * p.length < (int64_t)1 << 38;
+    for (int d = 0; d < p.rank; d++) fits = fits && p.index_stride[d] % 16 == 0 && p.values_stride[d] % vector == 0;
+    if (!fits) return false;
+    const unsigned blocks = (unsigned)((p.lines * (p.length / 4) + ROW_THREADS - 1) / ROW_THREADS);
+    p.by_length = ewc_divisor_of(p.length / 4);
+    switch (p.width) {
+    case 1: move_quads<1, I><<<blocks, ROW_THREADS, 0, stream>>>(p); break;
+    case 2: move_quads<2, I><<<blocks, ROW_THREADS, 0, stream>>>(p); break;
+    case 4: move_quads<4, I><<<blocks, ROW_THREADS, 0, stream>>>(p); break;
+    default: move_quads<8, I><<<blocks, ROW_THREADS, 0, stream>>>(p); break;
+    }
+    return true;
 }
 
 static __global__ void __launch_bounds__(ROW_THREADS) combine_lines(const __grid_constant__ lines_call p) {
@@ -596,9 +652,13 @@ static nbx_status run_lines(nbx_op_call *c, int dim, const nbx_tensor *index, co
         p.lines *= index->shape[d];
     }
     if (p.lines * p.length == 0) return NBX_OK;
+    p.wide = p.lines * p.length >= (int64_t)1 << 31;
+    p.by_length = ewc_divisor_of(p.length), p.by_lines = ewc_divisor_of(p.lines);
+    for (int d = 0; d < p.rank; d++) p.by_shape[d] = ewc_divisor_of(p.shape[d]);
     const bool ordered = write && how != NBX_COMBINE_SET && !nbx_dtype_is_integral((nbx_dtype)table->dtype, true);
     const int64_t items = ordered ? p.lines : p.lines * p.length;
     const unsigned blocks = (unsigned)((items + ROW_THREADS - 1) / ROW_THREADS);
+    if (p.narrow ? launch_quads<int32_t>(p, stream_of(c)) : launch_quads<int64_t>(p, stream_of(c))) return launch_status(c);
     if (ordered) combine_lines<<<blocks, ROW_THREADS, 0, stream_of(c)>>>(p);
     else move_elements<<<blocks, ROW_THREADS, 0, stream_of(c)>>>(p);
     return launch_status(c);
