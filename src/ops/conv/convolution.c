@@ -86,7 +86,7 @@ static nbx_status infer(nbx_op_call *c) {
     if (!status) status = spatial_list(c, 3, dims, 1, stride);
     if (!status) status = spatial_list(c, 4, dims, 0, padding);
     if (!status) status = spatial_list(c, 5, dims, 1, dilation);
-    if (!status && transposed) status = spatial_list(c, 7, dims, 0, more);
+    if (!status) status = spatial_list(c, 7, dims, 0, more);
     if (status) return status;
     shape[0] = x->shape[0];
     shape[1] = transposed ? w->shape[1] * arg_int(c, 8) : w->shape[0];

@@ -17,13 +17,13 @@ static inline int64_t i_pow(int64_t x, int64_t e) {
     return (int64_t)u_pow((uint64_t)x, (uint64_t)e);
 }
 static inline ew_c128 z_pow(ew_c128 x, ew_c128 e) {
-    if (e == 0) return complex_make(1, 0);
+    if (e == 0 && x != 0 && isfinite(__real__ x) && isfinite(__imag__ x)) return complex_make(1, 0);
     if (x == 0 && !(__real__ e > 0)) return complex_make((double)NAN, (double)NAN);
     return x == 0 ? complex_make(0, 0) : cpow(x, e);
 }
 // In float, as ATen: a power by double would differ from ATen's by more than its error.
 static inline ew_c64 zf_pow(ew_c64 x, ew_c64 e) {
-    if (e == 0) return complex_makef(1, 0);
+    if (e == 0 && x != 0 && isfinite(__real__ x) && isfinite(__imag__ x)) return complex_makef(1, 0);
     if (x == 0 && !(__real__ e > 0)) return complex_makef(NAN, NAN);
     return x == 0 ? complex_makef(0, 0) : cpowf(x, e);
 }

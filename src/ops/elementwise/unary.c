@@ -32,11 +32,11 @@ static nbx_status take_replacements(nbx_op_call *c, ew_types *types, ew_params *
     return NBX_OK;
 }
 
-// logit(self, eps): without eps nothing is clamped (params i[0] 0).
+// logit(self, eps): without eps, or with a NaN, nothing is clamped (params i[0] 0).
 static nbx_status take_eps(nbx_op_call *c, ew_types *types, ew_params *p) {
     (void)types;
-    p->i[0] = !arg_is_none(c, 1);
     p->f[0] = arg_float_or(c, 1, 0);
+    p->i[0] = !arg_is_none(c, 1) && !isnan(p->f[0]);
     p->f[1] = 1 - p->f[0];
     return NBX_OK;
 }

@@ -12,11 +12,11 @@ static const nbx_tensor *promoted(nbx_op_call *c, bool complex) {
     const nbx_tensor *x = arg_tensor(c, 0);
     nbx_dtype dtype = (nbx_dtype)x->dtype;
     if (!nbx_dtype_is_float(dtype) && !nbx_dtype_is_complex(dtype)) dtype = NBX_FLOAT32;
-    if (complex) dtype = nbx_dtype_to_complex(dtype);
     if (dtype != NBX_FLOAT32 && dtype != NBX_FLOAT64 && dtype != NBX_COMPLEX64 && dtype != NBX_COMPLEX128) {
         nbx_call_fail(c, NBX_ERROR_DTYPE, "not defined for %s", nbx_dtype_name((nbx_dtype)x->dtype));
         return NULL;
     }
+    if (complex) dtype = nbx_dtype_to_complex(dtype);
     return do_cast(c->ctx, x, dtype);
 }
 

@@ -125,6 +125,7 @@ static nbx_status index_cpu(nbx_op_call *c) {
 static nbx_status index_tensor(nbx_op_call *c) {
     const nbx_tensor *self = arg_tensor(c, 0);
     int position = 0;
+    if (c->args[1].count == 0) return nbx_call_fail(c, NBX_ERROR_INDEX, "at least one index must be given");
     const nbx_tensor *mask = only_mask(c, 1, &position);
     if (mask != NULL && mask->rank > 0 && nbx_same_shape(mask, self))
         return NBX_FORWARD(c, "aten::masked_select", T(self), T(as_bool(c, mask)));

@@ -1,4 +1,5 @@
 // One dim indexed by a vector: index_select, embedding, index_add, index_copy, index_fill, index_reduce.
+#include "ops/elementwise/elementwise.h"
 #include "ops/index/rows.h"
 #include "ops/shape/geometry.h"
 #include "ops/shape/move.h"
@@ -187,6 +188,7 @@ static nbx_status fill_infer(nbx_op_call *c) {
     const bool complex = value != NULL ? nbx_dtype_is_complex((nbx_dtype)value->dtype) : c->args[3].kind == NBX_KIND_COMPLEX;
     if (complex && !nbx_dtype_is_complex((nbx_dtype)self->dtype))
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "a complex value does not fit %s", nbx_dtype_name((nbx_dtype)self->dtype));
+    if (value == NULL && ew_check_number(c, (nbx_dtype)self->dtype, &c->args[3]) != NBX_OK) return c->ctx->status;
     c->args[1] = I(d);
     if (c->device.type != NBX_CPU) c->scratch_bytes = 16;  // the value, converted
     return out_like(c, 0, (nbx_dtype)self->dtype, self) ? NBX_OK : c->ctx->status;

@@ -128,19 +128,17 @@ static nbx_status compose_bce_with_logits(nbx_op_call *c) {
 static nbx_status compose_kl_div(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
     const nbx_tensor *x = arg_tensor(c, 0), *y = arg_tensor(c, 1), *loss;
-    const nbx_dtype dtype = common_dtype(arg_tensor(c, 0), arg_tensor(c, 1));
     if (!nbx_dtype_is_float((nbx_dtype)x->dtype) || !nbx_dtype_is_float((nbx_dtype)y->dtype))
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "takes floating point tensors only");
     if (arg_bool(c, 3)) loss = do_mul(ctx, do_unary(ctx, "aten::exp", y), do_sub(ctx, y, x));
     else loss = do_sub(ctx, NBX_DO(ctx, "aten::xlogy.Tensor", T(y), T(y)), do_mul(ctx, y, x));
-    return finish(c, loss, arg_int(c, 2), dtype);
+    return out_tensor(c, 0, reduce_losses(c, loss, arg_int(c, 2)));
 }
 
 // exp(x) - target x, or x - target log(x + eps); `full` adds Stirling's term where target > 1
 static nbx_status compose_poisson_nll(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
     const nbx_tensor *x = arg_tensor(c, 0), *y = arg_tensor(c, 1), *loss;
-    const nbx_dtype dtype = common_dtype(arg_tensor(c, 0), arg_tensor(c, 1));
     if (arg_bool(c, 2)) loss = do_sub(ctx, do_unary(ctx, "aten::exp", x), do_mul(ctx, y, x));
     else loss = do_sub(ctx, x, do_mul(ctx, y, do_unary(ctx, "aten::log", add_number(ctx, x, arg_float(c, 4)))));
     if (arg_bool(c, 3)) {
@@ -148,19 +146,18 @@ static nbx_status compose_poisson_nll(nbx_op_call *c) {
         const nbx_tensor *half_log = times(ctx, do_unary(ctx, "aten::log", times(ctx, y, 6.283185307179586)), 0.5);
         const nbx_tensor *term = do_add(ctx, do_sub(ctx, do_mul(ctx, y, log_y), y), half_log);
         const nbx_tensor *small = NBX_DO(ctx, "aten::le.Scalar", T(y), I(1));
-        loss = do_add(ctx, loss, NBX_DO(ctx, "aten::masked_fill.Scalar", T(term), T(small), I(0)));
+        loss = NBX_DO(ctx, "aten::add_.Tensor", T(loss), T(NBX_DO(ctx, "aten::masked_fill.Scalar", T(term), T(small), I(0))));
     }
-    return finish(c, loss, arg_int(c, 5), nbx_dtype_is_float(dtype) || !loss ? dtype : (nbx_dtype)loss->dtype);
+    return out_tensor(c, 0, reduce_losses(c, loss, arg_int(c, 5)));
 }
 
 // ------------------------------------------------------------------------------------------------------------ of margins
-// log(1 + exp(-target x))
+// log(1 + exp(-target x)), step by step in the place of -x
 static nbx_status compose_soft_margin(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
-    const nbx_dtype dtype = (nbx_dtype)arg_tensor(c, 0)->dtype;
-    const nbx_tensor *x = arg_tensor(c, 0), *y = arg_tensor(c, 1);
-    const nbx_tensor *grown = do_unary(ctx, "aten::exp", do_mul(ctx, do_unary(ctx, "aten::neg", x), y));
-    return finish(c, do_unary(ctx, "aten::log1p", grown), arg_int(c, 2), dtype);
+    const nbx_tensor *x = do_unary(ctx, "aten::neg", arg_tensor(c, 0));
+    x = do_unary(ctx, "aten::exp_", NBX_DO(ctx, "aten::mul_.Tensor", T(x), c->args[1]));
+    return out_tensor(c, 0, reduce_losses(c, do_unary(ctx, "aten::log1p_", x), arg_int(c, 2)));
 }
 
 // x where target is 1, max(0, margin - x) where it is -1; both elsewhere
@@ -178,11 +175,10 @@ static nbx_status compose_hinge_embedding(nbx_op_call *c) {
 static nbx_status compose_margin_ranking(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
     const nbx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1), *y = arg_tensor(c, 2);
-    const nbx_dtype dtype = common_dtype(a, b);
     const nbx_tensor *d = do_sub(ctx, a, b);
     const nbx_tensor *raised = add_number(ctx, do_mul(ctx, do_unary(ctx, "aten::neg", y), d), arg_float(c, 3));
     const nbx_tensor *loss = at_least(ctx, raised, I(0));
-    return finish(c, loss, arg_int(c, 4), nbx_dtype_is_float(dtype) || !loss ? dtype : (nbx_dtype)loss->dtype);
+    return out_tensor(c, 0, reduce_losses(c, loss, arg_int(c, 4)));
 }
 
 // 1 - cos(a, b) where target is 1, max(0, cos - margin) where it is -1
@@ -193,7 +189,6 @@ static nbx_status compose_cosine_embedding(nbx_op_call *c) {
     if (dim > 1) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expected a target of at most one dim, found %d", y->rank);
     if (a->rank != dim + 1 || b->rank != dim + 1)
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "a target of rank %d needs inputs of rank %d", y->rank, y->rank + 1);
-    const nbx_dtype dtype = common_dtype(a, b);
     const nbx_tensor *product = do_sum(ctx, do_mul(ctx, a, b), 1, &dim, false);
     const nbx_tensor *size_a = add_number(ctx, do_sum(ctx, do_mul(ctx, a, a), 1, &dim, false), 1e-12);
     const nbx_tensor *size_b = add_number(ctx, do_sum(ctx, do_mul(ctx, b, b), 1, &dim, false), 1e-12);
@@ -203,7 +198,7 @@ static nbx_status compose_cosine_embedding(nbx_op_call *c) {
     const nbx_tensor *alike = either(ctx, NBX_DO(ctx, "aten::eq.Scalar", T(y), I(1)), minus_from(ctx, I(1), cosine), zeros);
     const nbx_tensor *other = either(ctx, NBX_DO(ctx, "aten::eq.Scalar", T(y), I(-1)), apart, zeros);
     const nbx_tensor *loss = do_add(ctx, alike, other);
-    return finish(c, loss, arg_int(c, 4), nbx_dtype_is_float(dtype) || !loss ? dtype : (nbx_dtype)loss->dtype);
+    return out_tensor(c, 0, reduce_losses(c, loss, arg_int(c, 4)));
 }
 
 // max(0, d(a, p) - d(a, n) + margin), d(x, y) = |x - y + eps|_p; swap: d(p, n) if that is smaller

@@ -1,5 +1,6 @@
 // Products of matrices and vectors: mm, bmm, addmm, baddbmm, addmv, mv, dot, vdot, addr, linear, matmul.
 // Each is described by a product_form; one kernel (product_cpu.c) computes them all.
+#include "ops/elementwise/elementwise.h"
 #include <string.h>
 
 #include "ops/matmul/product.h"
@@ -39,8 +40,11 @@ static nbx_status check_dtypes(nbx_op_call *c, const product_form *f) {
     return NBX_OK;
 }
 
-// alpha and beta must fit the dtype: no imaginary part for reals. (Integers truncate fractions, as ATen does.)
+// alpha and beta must fit the dtype: no imaginary part for reals, no more than integers hold, nor float16 in products with
+// vectors. (Integers truncate fractions, as ATen does.)
 static nbx_status check_factor(nbx_op_call *c, int arg, nbx_dtype dtype) {
+    const bool vector = form_of(c)->kind == PRODUCT_VECTOR || form_of(c)->kind == PRODUCT_OUTER;
+    if (arg >= 0 && (nbx_dtype_is_integral(dtype, false) || (vector && dtype == NBX_FLOAT16))) return ew_check_number(c, dtype, &c->args[arg]);
     if (arg < 0 || c->args[arg].kind != NBX_KIND_COMPLEX || c->args[arg].as.complex[1] == 0 || nbx_dtype_is_complex(dtype))
         return NBX_OK;
     return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "%s is complex, the matrices are %s", c->schema->params[arg].name,

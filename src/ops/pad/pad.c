@@ -125,9 +125,9 @@ static nbx_status edge_infer(nbx_op_call *c) {
         if (e->mode == PAD_REFLECT && (pad[2 * i] >= self->shape[d] || pad[2 * i + 1] >= self->shape[d]))
             return nbx_call_fail(c, NBX_ERROR_SHAPE, "padding %lld and %lld must be less than the size %lld of dim %d", (long long)pad[2 * i],
                                  (long long)pad[2 * i + 1], (long long)self->shape[d], d);
-        if (shape[d] < 1) return nbx_call_fail(c, NBX_ERROR_SHAPE, "dim %d of the result is empty", d);
         positions += shape[d];
     }
+    if (positions == 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "all padded dims of the result are empty");
     c->scratch_bytes = sizeof(int64_t) * (size_t)positions;
     c->restride_out = e->mode == PAD_REFLECT && e->dims == 2 && self->rank == 4;
     if (e->dims == 1) return out_new(c, 0, (nbx_dtype)self->dtype, self->rank, shape, NULL) ? NBX_OK : c->ctx->status;

@@ -180,6 +180,7 @@ static nbx_status infer_adaptive(nbx_op_call *c) {
     const nbx_tensor *x = arg_tensor(c, 0);
     int64_t size[POOL_DIMS], shape[5];
     bool whole = f->is_mean;
+    if (c->args[1].count != f->dims) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "output_size needs %d numbers, found %d", f->dims, c->args[1].count);
     nbx_status status = nbx_pool_list(c, 1, f->dims, NULL, 0, size);
     for (int i = 0; !status && i < f->dims; i++) whole &= size[i] == 1;
     if (!status && !(whole && (x->rank == f->dims + 1 || x->rank == f->dims + 2))) status = check_input(c, f);

@@ -306,10 +306,12 @@ INLINE void sixteen_channels(const nbx_pooling *p, const pool_place *at, int64_t
 }
 
 // ------------------------------------------------------------------------------------------------------------ elements
+INLINE int64_t lowest(nbx_dtype d) { return d == NBX_UINT8 ? 0 : INT64_MIN >> (64 - 8 * nbx_dtype_size(d)); }
+
 INLINE void one_element(const nbx_pooling *p, const pool_place *at, int64_t out, int64_t to, nbx_dtype d) {
     const bool max = is_max(p), whole = nbx_dtype_is_integral(d, false);
     double best = max ? -INFINITY : 0;
-    int64_t best_int = max ? INT64_MIN : 0, index = (at->z.start * p->in[1] + at->y.start) * p->in[2] + at->x.start;
+    int64_t best_int = max && whole ? lowest(d) : 0, index = (at->z.start * p->in[1] + at->y.start) * p->in[2] + at->x.start;
     for (int64_t z = at->z.start; z < at->z.end; z += p->step[0])
         for (int64_t y = at->y.start; y < at->y.end; y += p->step[1])
             for (int64_t x = at->x.start; x < at->x.end; x += p->step[2]) {

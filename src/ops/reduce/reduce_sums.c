@@ -53,6 +53,9 @@ static nbx_status describe_mean(nbx_op_call *c, uint64_t mask, bool keepdim, int
 }
 
 static nbx_status infer_mean_all(nbx_op_call *c) {
+    const nbx_tensor *target = nbx_call_target(c, 0);
+    if (target && !nbx_can_cast((nbx_dtype)arg_tensor(c, 0)->dtype, (nbx_dtype)target->dtype))
+        return nbx_call_fail(c, NBX_ERROR_DTYPE, "a complex mean can't be cast to %s", nbx_dtype_name((nbx_dtype)target->dtype));
     return describe_mean(c, reduce_all_dims(arg_tensor(c, 0)->rank), false, 1);
 }
 

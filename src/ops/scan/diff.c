@@ -21,8 +21,9 @@ static nbx_status compose_diff(nbx_op_call *c) {
     int dim;
     if (n < 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "order must not be negative, found %lld", (long long)n);
     if (x->rank < 1) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expected a tensor of at least one dim");
-    nbx_status status = nbx_call_dim(c, arg_int(c, 2), x->rank, &dim);
-    if (status == NBX_OK && n == 0) status = nbx_call_need_target(c, 0, (nbx_dtype)x->dtype);
+    nbx_status status = n == 0 ? nbx_call_need_target(c, 0, (nbx_dtype)x->dtype) : NBX_OK;
+    if (status == NBX_OK && n == 0 && !prepend && !append) return out_tensor(c, 0, NBX_DO(ctx, "aten::clone", T(x)));
+    if (status == NBX_OK) status = nbx_call_dim(c, arg_int(c, 2), x->rank, &dim);
     if (status != NBX_OK) return status;
     if (!continues(x, prepend, dim) || !continues(x, append, dim))
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "prepend and append need the shape of the input but along dim %d", dim);

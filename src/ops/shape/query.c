@@ -100,9 +100,6 @@ static nbx_status is_nonzero(nbx_op_call *c) {
 // equal: shapes agree and no element differs (NaN differs from itself).
 static nbx_status equal(nbx_op_call *c) {
     const nbx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
-    if (a->dtype != b->dtype)
-        return nbx_call_fail(c, NBX_ERROR_DTYPE, "takes tensors of one dtype, not %s and %s", nbx_dtype_name((nbx_dtype)a->dtype),
-                             nbx_dtype_name((nbx_dtype)b->dtype));
     if (!nbx_same_shape(a, b)) return give(c, B(false));
     if (a->numel == 0) return give(c, B(true));
     bool same = false;

@@ -88,6 +88,7 @@ static nbx_status same(nbx_op_call *c) { return out_tensor(c, 0, arg_tensor(c, 0
 // mH, adjoint: conjugate transpose of the last two dims.
 static nbx_status adjoint(nbx_op_call *c) {
     const nbx_tensor *x = arg_tensor(c, 0);
+    if (x->rank == 0) return NBX_FORWARD(c, "aten::conj", T(x));
     if (x->rank < 2) return nbx_call_fail(c, NBX_ERROR_SHAPE, "takes a tensor of at least 2 dims, not %d", x->rank);
     return NBX_FORWARD(c, "aten::conj", T(nbx_transposed(c->ctx, x, -2, -1)));
 }

@@ -31,6 +31,7 @@ static nbx_status t(nbx_op_call *c) {
 
 static nbx_status matrix_transpose(nbx_op_call *c) {
     const int rank = arg_tensor(c, 0)->rank;
+    if (rank == 0) return out_tensor(c, 0, arg_tensor(c, 0));
     if (rank < 2) return nbx_call_fail(c, NBX_ERROR_SHAPE, "takes a tensor of at least 2 dims, not %d", rank);
     return transpose_dims(c, -2, -1);
 }

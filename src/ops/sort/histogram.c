@@ -76,7 +76,7 @@ static nbx_status histogram_infer(nbx_op_call *c) {
     if (d != NBX_FLOAT32 && d != NBX_FLOAT64) return nbx_call_fail(c, NBX_ERROR_DTYPE, "takes float32 and float64, not %s", nbx_dtype_name(d));
     if (weight != NULL && (weight->dtype != self->dtype || !nbx_same_shape(weight, self)))
         return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "weight must have self's shape and dtype");
-    if (edges != NULL && (edges->rank != 1 || edges->dtype != self->dtype || edges->numel < 1))
+    if (edges != NULL && (edges->rank != 1 || edges->dtype != self->dtype || edges->numel < 2))
         return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "the edges must be a vector of self's dtype");
     const int64_t bins = edges ? edges->numel - 1 : arg_int(c, BINS);
     if (edges == NULL && (bins <= 0 || bins == INT64_MAX)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "%lld bins", (long long)bins);
