@@ -32,7 +32,7 @@ MOVES = set("cat concat stack hstack vstack dstack column_stack repeat tile flip
             "ones_like full_like new_zeros new_ones new_full eye pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle embedding take "
             "take_along_dim reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d im2col".split())
 TIES = set("sort topk kthvalue mode median nanmedian argsort".split())
-UNIQUE_UP_TO_SIGN = set("linalg_svd _linalg_svd linalg_qr geqrf linalg_eigh _linalg_eigh".split())
+UNIQUE_UP_TO_SIGN = set("linalg_eig svd linalg_svd _linalg_svd linalg_qr geqrf linalg_eigh _linalg_eigh".split())
 # Results from this one on are workspaces, which every backend fills as it likes.
 WORKSPACE = {"embedding_bag": 1, "_embedding_bag": 1, "_embedding_bag_forward_only": 1, "_batch_norm_with_update": 3, "_batch_norm_no_update": 3}
 WHOLE = ("as_strided", "set", "storage_offset", "sym_storage_offset")       # operators that see more of the storage than the tensor reaches
