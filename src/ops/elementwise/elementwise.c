@@ -169,7 +169,8 @@ static void plan_number(ew_plan *p, int k, nbx_dtype compute, const nbx_value *v
     const nbx_dtype tile = (nbx_dtype)p->tile[k];
     const int slot = k - p->outs;
     p->number[k] = (int8_t)slot;
-    if ((p->exact && slot > 0) || compute == p->run_dtype || tile != p->run_dtype) {
+    const bool exact = p->exact && slot > 0 && !nbx_dtype_is_integral(compute, true);
+    if (exact || compute == p->run_dtype || tile != p->run_dtype) {
         ew_store_number(tile, p->value[slot], v);
     } else {
         double rounded[2];

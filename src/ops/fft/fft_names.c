@@ -138,6 +138,7 @@ static nbx_status transform_planes(nbx_op_call *c) {
     }
     for (int i = 0; i < count; i++) x = resized(c->ctx, x, (int)dims[i], sizes[i]);
     if (!x) return c->ctx->status;
+    if (!count) return out_tensor(c, 0, NBX_DO(c->ctx, "aten::clone", T(x)));
     const nbx_value list = nbx_of_ints(dims, count);
     if (f->input == PLANE_COMPLEX) return NBX_FORWARD(c, "aten::_fft_c2c", T(x), list, I(norm), B(f->forward));
     if (f->input == PLANE_REAL) return NBX_FORWARD(c, "aten::_fft_r2c", T(x), list, I(norm), B(true));

@@ -15,7 +15,8 @@ static nbx_status tensorinv(nbx_op_call *c) {
     const int64_t ind = arg_int(c, 1);
     int64_t shape[NBX_MAX_RANK];
     if (ind <= 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "expected a positive ind, found %lld", (long long)ind);
-    const int rows = ind < a->rank ? (int)ind : a->rank, columns = a->rank - rows;
+    if (ind > a->rank) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "ind %lld is above the rank %d", (long long)ind, a->rank);
+    const int rows = (int)ind, columns = a->rank - rows;
     const int64_t n = product(a->shape, rows), m = product(a->shape + rows, columns);
     if (n != m) return nbx_call_fail(c, NBX_ERROR_SHAPE, "the first dims have %lld elements, the others %lld", (long long)n, (long long)m);
     for (int i = 0; i < a->rank; i++) shape[i] = a->shape[i < columns ? rows + i : i - columns];

@@ -44,8 +44,8 @@ static nbx_status read_sizes(nbx_op_call *c, const resample_form *f, int64_t *si
             return NBX_OK;
         }
     }
-    if (count != f->dims && count != 1) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "output_size needs %d numbers, found %d", f->dims, count);
-    for (int i = 0; i < f->dims; i++) sizes[i] = given[count == 1 ? 0 : i];
+    if (count != f->dims) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "output_size needs %d numbers, found %d", f->dims, count);
+    for (int i = 0; i < f->dims; i++) sizes[i] = given[i];
     return NBX_OK;
 }
 
