@@ -45,10 +45,12 @@ template <> struct ewc_class<cdouble> { static constexpr bool integral = false, 
 template <typename C, typename S> struct ewc_from { static __device__ __forceinline__ C get(S x) { return (C)x; } };
 template <typename S> struct ewc_from<cfloat, S> { static __device__ __forceinline__ cfloat get(S x) { return {(float)x, 0.f}; } };
 template <typename S> struct ewc_from<cdouble, S> { static __device__ __forceinline__ cdouble get(S x) { return {(double)x, 0.}; } };
-// Floats become integers as on x86 (the conversion of ATen's CPU and, for values in range, of its CUDA kernels).
-template <> struct ewc_from<int64_t, float> { static __device__ __forceinline__ int64_t get(float x) { return (int64_t)x; } };
+// Floats become integers as on x86: NaN and what is out of range, the smallest one.
+template <typename F> static __device__ __forceinline__ int64_t ewc_truncated(F x) { return x >= (F)-0x1p63 && x < (F)0x1p63 ? (int64_t)x : INT64_MIN; }
+template <> struct ewc_from<int64_t, float> { static __device__ __forceinline__ int64_t get(float x) { return ewc_truncated(x); } };
+template <> struct ewc_from<int64_t, double> { static __device__ __forceinline__ int64_t get(double x) { return ewc_truncated(x); } };
 
-template <typename C> static __device__ __forceinline__ C ewc_of_complex(double re, double im) { (void)im; return (C)re; }
+template <typename C> static __device__ __forceinline__ C ewc_of_complex(double re, double im) { (void)im; return ewc_from<C, double>::get(re); }
 template <> __device__ __forceinline__ cfloat ewc_of_complex<cfloat>(double re, double im) { return {(float)re, (float)im}; }
 template <> __device__ __forceinline__ cdouble ewc_of_complex<cdouble>(double re, double im) { return {re, im}; }
 
@@ -93,9 +95,10 @@ template <> __device__ __forceinline__ double ewc_real<cdouble>(cdouble x) { ret
 template <typename C> static __device__ __forceinline__ float ewc_single(C x) { return (float)x; }
 template <> __device__ __forceinline__ float ewc_single<cfloat>(cfloat x) { return x.re; }
 template <> __device__ __forceinline__ float ewc_single<cdouble>(cdouble x) { return (float)x.re; }
-template <typename C> static __device__ __forceinline__ int64_t ewc_integer(C x) { return (int64_t)x; }
-template <> __device__ __forceinline__ int64_t ewc_integer<cfloat>(cfloat x) { return (int64_t)x.re; }
-template <> __device__ __forceinline__ int64_t ewc_integer<cdouble>(cdouble x) { return (int64_t)x.re; }
+template <typename C> static __device__ __forceinline__ int64_t ewc_integer(C x) { return ewc_truncated(x); }
+template <> __device__ __forceinline__ int64_t ewc_integer<int64_t>(int64_t x) { return x; }
+template <> __device__ __forceinline__ int64_t ewc_integer<cfloat>(cfloat x) { return ewc_truncated(x.re); }
+template <> __device__ __forceinline__ int64_t ewc_integer<cdouble>(cdouble x) { return ewc_truncated(x.re); }
 template <typename C> static __device__ __forceinline__ bool ewc_truth(C x) { return x != (C)0; }
 template <> __device__ __forceinline__ bool ewc_truth<cfloat>(cfloat x) { return x.re != 0 || x.im != 0; }
 template <> __device__ __forceinline__ bool ewc_truth<cdouble>(cdouble x) { return x.re != 0 || x.im != 0; }

@@ -38,6 +38,11 @@ template <typename C> static __device__ __forceinline__ C gelu_of(C x, bool by_t
     if (by_tanh) return (C)0.5 * x * ((C)1 + tanh((C)0.79788456080286535588 * (x + (C)0.044715 * x * x * x)));
     return x * (C)0.5 * ((C)1 + erf(x * (C)0.70710678118654752440));
 }
+// ATen's float32 and bfloat16 overflow at half the largest number and give NaN at infinity, its float16 and float64 do not.
+template <typename C> static __device__ __forceinline__ C gelu_end(C x, C y, const ewc_params &p) {
+    if (sizeof(C) == 8 || p.compute == NBX_FLOAT16 || p.i[0] || !(x >= (C)0x1p127)) return y;
+    return isinf(x) ? (C)NAN : (C)INFINITY;
+}
 // Of 16-bit results: by the hardware's exponential and division, whose errors (1e-6) are far below half a unit of theirs.
 static __device__ __forceinline__ float quick_sigmoid(float x) { return quick_reciprocal(1.f + quick_exp2(-1.4426950408889634f * x)); }
 static __device__ __forceinline__ float quick_silu(float x) { return x * quick_sigmoid(x); }
@@ -147,9 +152,9 @@ struct gate_group {
         switch (code) {
         case GELU:
             if (is_half(p)) {
-                EWC_EACH(quick_gelu(a, p.i[0] != 0))
+                EWC_EACH(gelu_end(a, quick_gelu(a, p.i[0] != 0), p))
             } else {
-                EWC_EACH(gelu_of(a, p.i[0] != 0))
+                EWC_EACH(gelu_end(a, gelu_of(a, p.i[0] != 0), p))
             }
             break;
         case SILU:
@@ -258,6 +263,19 @@ struct log_sigmoid_group {  // log_sigmoid_forward(self) -> (output, e^-|self|)
     }
 };
 EWC_OP(log_sigmoid_group, LOG_SIGMOID, "aten::log_sigmoid_forward")
+
+struct frexp_group {  // frexp(self) -> (fraction, exponent)
+    enum { INPUTS = 1, OUTPUTS = 2, CLASSES = EWC_FLOATS };
+    template <typename C> static __device__ __forceinline__ void eval(int, const C (&x)[1][EWC_LANES], const ewc_params &, C (&r)[2][EWC_LANES]) {
+#pragma unroll
+        for (int i = 0; i < EWC_LANES; i++) {
+            int exponent = 0;
+            r[0][i] = frexp(x[0][i], &exponent);
+            r[1][i] = (C)(isfinite(x[0][i]) ? exponent : 0);
+        }
+    }
+};
+EWC_OP(frexp_group, 0, "aten::frexp.Tensor")
 
 template <typename Group, int CODE> static nbx_status function(nbx_op_call *c) {
     const nbx_tensor *x = arg_tensor(c, 0);

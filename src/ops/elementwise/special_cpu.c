@@ -39,31 +39,25 @@ static void ndtr_f64(const ew_run *r) {
 }
 EW_KERNEL(ew_ndtr, .f64 = ndtr_f64)
 
-// e^(x^2) of a negative x is the part of the result that counts, and float32's square of x is what ATen has there.
-static void erfcx_f64(const ew_run *r) {
-    const double *x = r->in[0];
-    double *y = r->out[0];
-    for (int64_t i = 0; i < r->count; i++) {
-        const bool single = r->compute != NBX_FLOAT64 && x[i] < 0 && x[i] >= -26.7;
-        y[i] = single ? 2 * exp((double)(float)(x[i] * x[i])) - special_erfcx(-x[i]) : special_erfcx(x[i]);
-    }
-}
-EW_KERNEL(ew_erfcx, .f64 = erfcx_f64)
-
 ONE(log_ndtr, special_log_ndtr)
 ONE(ndtri, special_ndtri)
 ONE(entr, special_entr)
 
-// ATen's float32 overflows where e^|x| does.
-EW_INLINE void bessel_i(const ew_run *r, double (*f)(double)) {
-    const double *x = r->in[0], limit = r->compute == NBX_FLOAT64 ? SPECIAL_INF : 88.72283935546875;
-    double *y = r->out[0];
-    for (int64_t i = 0; i < r->count; i++) y[i] = fabs(x[i]) > limit && !isinf(x[i]) ? copysign(SPECIAL_INF, f(x[i])) : f(x[i]);
-}
-EW_LOOP(i0_f64, bessel_i, special_i0)
-EW_LOOP(i1_f64, bessel_i, special_i1)
-EW_KERNEL(ew_i0, .f64 = i0_f64)
-EW_KERNEL(ew_i1, .f64 = i1_f64)
+// Where float32 leaves the double.
+#define NARROW_OR_NOT(NAME, X, CALL)                                                                                   \
+    static void NAME##_f64(const ew_run *r) {                                                                          \
+        const bool narrow = r->compute != NBX_FLOAT64;                                                                 \
+        for (int64_t i = 0; i < r->count; i++) {                                                                       \
+            const double X = ((const double *)r->in[0])[i];                                                            \
+            ((double *)r->out[0])[i] = CALL;                                                                           \
+        }                                                                                                              \
+    }                                                                                                                  \
+    EW_KERNEL(ew_##NAME, .f64 = NAME##_f64)
+NARROW_OR_NOT(i0, x, special_i_of(0, x, narrow))
+NARROW_OR_NOT(i1, x, special_i_of(1, x, narrow))
+NARROW_OR_NOT(erfcx, x, special_erfcx_of(x, narrow))
+NARROW_OR_NOT(airy, x, special_airy_of(x, narrow))
+NARROW_OR_NOT(polygamma, x, special_polygamma_of(r->params->f[0], x, narrow))
 
 ONE(i0e, special_i0e)
 ONE(i1e, special_i1e)
@@ -77,33 +71,9 @@ ONE(k0e, special_k0e)
 ONE(k1e, special_k1e)
 ONE(spherical_j0, special_spherical_j0)
 
-// Where the phase is beyond float, ATen's float32 gives NaN.
-static void airy_f64(const ew_run *r) {
-    const double *x = r->in[0];
-    double *y = r->out[0];
-    for (int64_t i = 0; i < r->count; i++)
-        y[i] = r->compute != NBX_FLOAT64 && x[i] < -6.3e25 ? SPECIAL_NAN : special_airy(x[i]);
-}
-EW_KERNEL(ew_airy, .f64 = airy_f64)
-
 TWO(zeta, special_zeta)
 TWO(gammainc, special_gammainc)
 TWO(gammaincc, special_gammaincc)
-
-static void polygamma_f64(const ew_run *r) {
-    const double *x = r->in[0], n = r->params->f[0];
-    double *y = r->out[0];
-    for (int64_t i = 0; i < r->count; i++) {
-        const bool pole = n == 1 && x[i] <= 0 && x[i] == floor(x[i]);
-        if (pole && r->compute != NBX_FLOAT64) {  // ATen's: pi^2 over the square of a sine that float misses 0 by
-            const double s = sin((double)((float)SPECIAL_PI * (float)x[i]));
-            y[i] = s == 0 ? SPECIAL_INF : SPECIAL_PI * SPECIAL_PI / (s * s);
-        } else {
-            y[i] = special_polygamma(n, x[i]);
-        }
-    }
-}
-EW_KERNEL(ew_polygamma, .f64 = polygamma_f64)
 
 static void mvlgamma_f64(const ew_run *r) {
     const double *x = r->in[0], start = r->params->f[0];
@@ -117,42 +87,23 @@ static void mvlgamma_f64(const ew_run *r) {
 }
 EW_KERNEL(ew_mvlgamma, .f64 = mvlgamma_f64)
 
-// float32's recurrences, in double: two steps past the largest float they subtract infinities.
-EW_INLINE void polynomial(const ew_run *r, double (*f)(double, double)) {
-    const double *x = r->in[0], *n = r->in[1], top = 3.4028234663852886e38;
+EW_INLINE void polynomial(const ew_run *r, special_family family) {
+    const double *x = r->in[0], *n = r->in[1];
     double *y = r->out[0];
-    for (int64_t i = 0; i < r->count; i++) {
-        y[i] = f(x[i], n[i]);
-        if (r->compute != NBX_FLOAT64 && fabs(y[i]) > top && fabs(f(x[i], n[i] - 2)) > top) y[i] = SPECIAL_NAN;
-    }
+    for (int64_t i = 0; i < r->count; i++) y[i] = special_polynomial(family, x[i], n[i], r->compute != NBX_FLOAT64);
 }
-#define POLYNOMIAL(NAME)                                                                                               \
-    EW_LOOP(NAME##_f64, polynomial, NAME)                                                                              \
+#define POLYNOMIAL(NAME, FAMILY)                                                                                       \
+    EW_LOOP(NAME##_f64, polynomial, FAMILY)                                                                            \
     EW_KERNEL(ew_##NAME, .f64 = NAME##_f64)
-
-// The degree is cut to an integer.
-static inline int64_t degree(double n) { return n >= -9e15 && n <= 9e15 ? (int64_t)n : -1; }
-static inline double chebyshev_t(double x, double n) { return special_chebyshev(x, degree(n), 0); }
-static inline double chebyshev_u(double x, double n) { return special_chebyshev(x, degree(n), 1); }
-static inline double chebyshev_v(double x, double n) { return special_chebyshev(x, degree(n), 2); }
-static inline double chebyshev_w(double x, double n) { return special_chebyshev(x, degree(n), 3); }
-static inline double shifted_chebyshev_t(double x, double n) { return special_chebyshev(x + x - 1, degree(n), 0); }
-static inline double shifted_chebyshev_u(double x, double n) { return special_chebyshev(x + x - 1, degree(n), 1); }
-static inline double shifted_chebyshev_v(double x, double n) { return special_chebyshev(x + x - 1, degree(n), 2); }
-static inline double shifted_chebyshev_w(double x, double n) { return special_chebyshev(x + x - 1, degree(n), 3); }
-static inline double hermite_h(double x, double n) { return special_hermite(x, degree(n), true); }
-static inline double hermite_he(double x, double n) { return special_hermite(x, degree(n), false); }
-static inline double laguerre(double x, double n) { return special_laguerre(x, degree(n)); }
-static inline double legendre(double x, double n) { return special_legendre(x, degree(n)); }
-POLYNOMIAL(chebyshev_t)
-POLYNOMIAL(chebyshev_u)
-POLYNOMIAL(chebyshev_v)
-POLYNOMIAL(chebyshev_w)
-POLYNOMIAL(shifted_chebyshev_t)
-POLYNOMIAL(shifted_chebyshev_u)
-POLYNOMIAL(shifted_chebyshev_v)
-POLYNOMIAL(shifted_chebyshev_w)
-POLYNOMIAL(hermite_h)
-POLYNOMIAL(hermite_he)
-POLYNOMIAL(laguerre)
-POLYNOMIAL(legendre)
+POLYNOMIAL(chebyshev_t, SPECIAL_CHEBYSHEV_T)
+POLYNOMIAL(chebyshev_u, SPECIAL_CHEBYSHEV_U)
+POLYNOMIAL(chebyshev_v, SPECIAL_CHEBYSHEV_V)
+POLYNOMIAL(chebyshev_w, SPECIAL_CHEBYSHEV_W)
+POLYNOMIAL(shifted_chebyshev_t, SPECIAL_SHIFTED_T)
+POLYNOMIAL(shifted_chebyshev_u, SPECIAL_SHIFTED_U)
+POLYNOMIAL(shifted_chebyshev_v, SPECIAL_SHIFTED_V)
+POLYNOMIAL(shifted_chebyshev_w, SPECIAL_SHIFTED_W)
+POLYNOMIAL(hermite_h, SPECIAL_HERMITE_H)
+POLYNOMIAL(hermite_he, SPECIAL_HERMITE_HE)
+POLYNOMIAL(laguerre, SPECIAL_LAGUERRE)
+POLYNOMIAL(legendre, SPECIAL_LEGENDRE)

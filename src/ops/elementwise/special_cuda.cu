@@ -6,23 +6,28 @@
 enum {
     LGAMMA, DIGAMMA, ERFINV, ERFCX, NDTR, LOG_NDTR, NDTRI, ENTR, I0, I0E, I1, I1E, J0, J1, Y0, Y1, K0, K1, K0E, K1E, SPHERICAL_J0, AIRY,
     POLYGAMMA, MVLGAMMA,
-    ZETA, GAMMAINC, GAMMAINCC, CHEBYSHEV_T, CHEBYSHEV_U, CHEBYSHEV_V, CHEBYSHEV_W, SHIFTED_T, SHIFTED_U, SHIFTED_V, SHIFTED_W,
-    HERMITE_H, HERMITE_HE, LAGUERRE, LEGENDRE,
+    ZETA, GAMMAINC, GAMMAINCC,
+    POLYNOMIALS,  // and the members of special_family
 };
 
-static __device__ __noinline__ double one_argument(int code, double x, const ewc_params &p) {
+// ATen's steps: halves are rounded after each.
+static __device__ double as_computed(double x, const ewc_params &p) {
+    return is_half(p) ? ewc_through<double>(p.compute, (double)(float)x) : x;
+}
+
+static __device__ __noinline__ double one_argument(int code, double x, const ewc_params &p, bool narrow) {
     switch (code) {
     case LGAMMA: return lgamma(x);
     case DIGAMMA: return special_digamma(x);
     case ERFINV: return special_erfinv(x);
-    case ERFCX: return special_erfcx(x);
-    case NDTR: return special_ndtr(x);
+    case ERFCX: return special_erfcx_of(x, narrow);
+    case NDTR: return is_half(p) ? as_computed(1 + as_computed(erf(as_computed(x * 0.70710678118654752440, p)), p), p) * 0.5 : special_ndtr(x);
     case LOG_NDTR: return special_log_ndtr(x);
     case NDTRI: return special_ndtri(x);
     case ENTR: return special_entr(x);
-    case I0: return special_i0(x);
+    case I0: return special_i_of(0, x, narrow);
     case I0E: return special_i0e(x);
-    case I1: return special_i1(x);
+    case I1: return special_i_of(1, x, narrow);
     case I1E: return special_i1e(x);
     case J0: return special_j0(x);
     case J1: return special_j1(x);
@@ -33,29 +38,23 @@ static __device__ __noinline__ double one_argument(int code, double x, const ewc
     case K0E: return special_k0e(x);
     case K1E: return special_k1e(x);
     case SPHERICAL_J0: return special_spherical_j0(x);
-    case AIRY: return special_airy(x);
-    case POLYGAMMA: return special_polygamma(p.f[0], x);
+    case AIRY: return special_airy_of(x, narrow);
+    case POLYGAMMA: return special_polygamma_of(p.f[0], x, narrow);
     default: {
-        double sum = p.f[0];
-        for (int64_t j = 0; j < p.i[0]; j++) sum += lgamma(x - (double)j / 2);
-        return sum;
+        double sum = 0;
+        for (int64_t j = 0; j < p.i[0]; j++) sum += as_computed(lgamma(as_computed(x - (double)j / 2, p)), p);
+        return as_computed(sum, p) + p.f[0];
     }
     }
 }
 
-static __device__ __noinline__ double two_arguments(int code, double x, double y) {
-    const int64_t n = y >= -9e15 && y <= 9e15 ? (int64_t)y : -1;  // the degree is cut to an integer
+static __device__ __noinline__ double two_arguments(int code, double x, double y, bool narrow) {
     switch (code) {
     case ZETA: return special_zeta(x, y);
     case GAMMAINC: return special_gammainc(x, y);
     case GAMMAINCC: return special_gammaincc(x, y);
-    case HERMITE_H: return special_hermite(x, n, true);
-    case HERMITE_HE: return special_hermite(x, n, false);
-    case LAGUERRE: return special_laguerre(x, n);
-    case LEGENDRE: return special_legendre(x, n);
-    default: break;
+    default: return special_polynomial((special_family)(code - POLYNOMIALS), x, y, narrow);
     }
-    return code < SHIFTED_T ? special_chebyshev(x, n, code - CHEBYSHEV_T) : special_chebyshev(x + x - 1, n, code - SHIFTED_T);
 }
 
 struct special_group {
@@ -63,7 +62,8 @@ struct special_group {
     template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[2][EWC_LANES], const ewc_params &p, C (&r)[1][EWC_LANES]) {
 #pragma unroll 1
         for (int i = 0; i < EWC_LANES; i++)
-            r[0][i] = (C)(code < ZETA ? one_argument(code, (double)x[0][i], p) : two_arguments(code, (double)x[0][i], (double)x[1][i]));
+            r[0][i] = (C)(code < ZETA ? one_argument(code, (double)x[0][i], p, sizeof(C) < 8)
+                                       : two_arguments(code, (double)x[0][i], (double)x[1][i], sizeof(C) < 8));
     }
 };
 
@@ -106,39 +106,21 @@ SPECIAL(GAMMAINCC, "special_gammaincc")
 SPECIAL(ZETA, "special_zeta")
 SPECIAL(ZETA, "special_zeta.self_scalar")
 SPECIAL(ZETA, "special_zeta.other_scalar")
-SPECIAL(CHEBYSHEV_T, "special_chebyshev_polynomial_t")
-SPECIAL(CHEBYSHEV_T, "special_chebyshev_polynomial_t.n_scalar")
-SPECIAL(CHEBYSHEV_T, "special_chebyshev_polynomial_t.x_scalar")
-SPECIAL(CHEBYSHEV_U, "special_chebyshev_polynomial_u")
-SPECIAL(CHEBYSHEV_U, "special_chebyshev_polynomial_u.n_scalar")
-SPECIAL(CHEBYSHEV_U, "special_chebyshev_polynomial_u.x_scalar")
-SPECIAL(CHEBYSHEV_V, "special_chebyshev_polynomial_v")
-SPECIAL(CHEBYSHEV_V, "special_chebyshev_polynomial_v.n_scalar")
-SPECIAL(CHEBYSHEV_V, "special_chebyshev_polynomial_v.x_scalar")
-SPECIAL(CHEBYSHEV_W, "special_chebyshev_polynomial_w")
-SPECIAL(CHEBYSHEV_W, "special_chebyshev_polynomial_w.n_scalar")
-SPECIAL(CHEBYSHEV_W, "special_chebyshev_polynomial_w.x_scalar")
-SPECIAL(SHIFTED_T, "special_shifted_chebyshev_polynomial_t")
-SPECIAL(SHIFTED_T, "special_shifted_chebyshev_polynomial_t.n_scalar")
-SPECIAL(SHIFTED_T, "special_shifted_chebyshev_polynomial_t.x_scalar")
-SPECIAL(SHIFTED_U, "special_shifted_chebyshev_polynomial_u")
-SPECIAL(SHIFTED_U, "special_shifted_chebyshev_polynomial_u.n_scalar")
-SPECIAL(SHIFTED_U, "special_shifted_chebyshev_polynomial_u.x_scalar")
-SPECIAL(SHIFTED_V, "special_shifted_chebyshev_polynomial_v")
-SPECIAL(SHIFTED_V, "special_shifted_chebyshev_polynomial_v.n_scalar")
-SPECIAL(SHIFTED_V, "special_shifted_chebyshev_polynomial_v.x_scalar")
-SPECIAL(SHIFTED_W, "special_shifted_chebyshev_polynomial_w")
-SPECIAL(SHIFTED_W, "special_shifted_chebyshev_polynomial_w.n_scalar")
-SPECIAL(SHIFTED_W, "special_shifted_chebyshev_polynomial_w.x_scalar")
-SPECIAL(HERMITE_H, "special_hermite_polynomial_h")
-SPECIAL(HERMITE_H, "special_hermite_polynomial_h.n_scalar")
-SPECIAL(HERMITE_H, "special_hermite_polynomial_h.x_scalar")
-SPECIAL(HERMITE_HE, "special_hermite_polynomial_he")
-SPECIAL(HERMITE_HE, "special_hermite_polynomial_he.n_scalar")
-SPECIAL(HERMITE_HE, "special_hermite_polynomial_he.x_scalar")
-SPECIAL(LAGUERRE, "special_laguerre_polynomial_l")
-SPECIAL(LAGUERRE, "special_laguerre_polynomial_l.n_scalar")
-SPECIAL(LAGUERRE, "special_laguerre_polynomial_l.x_scalar")
-SPECIAL(LEGENDRE, "special_legendre_polynomial_p")
-SPECIAL(LEGENDRE, "special_legendre_polynomial_p.n_scalar")
-SPECIAL(LEGENDRE, "special_legendre_polynomial_p.x_scalar")
+
+// Namespaces, since the names that SPECIAL makes are those of a line.
+#define POLYNOMIAL(FAMILY, NAME)                                                                                       \
+    namespace FAMILY##_tensors { SPECIAL(POLYNOMIALS + FAMILY, NAME) }                                                 \
+    namespace FAMILY##_of_n { SPECIAL(POLYNOMIALS + FAMILY, NAME ".n_scalar") }                                        \
+    namespace FAMILY##_of_x { SPECIAL(POLYNOMIALS + FAMILY, NAME ".x_scalar") }
+POLYNOMIAL(SPECIAL_CHEBYSHEV_T, "special_chebyshev_polynomial_t")
+POLYNOMIAL(SPECIAL_CHEBYSHEV_U, "special_chebyshev_polynomial_u")
+POLYNOMIAL(SPECIAL_CHEBYSHEV_V, "special_chebyshev_polynomial_v")
+POLYNOMIAL(SPECIAL_CHEBYSHEV_W, "special_chebyshev_polynomial_w")
+POLYNOMIAL(SPECIAL_SHIFTED_T, "special_shifted_chebyshev_polynomial_t")
+POLYNOMIAL(SPECIAL_SHIFTED_U, "special_shifted_chebyshev_polynomial_u")
+POLYNOMIAL(SPECIAL_SHIFTED_V, "special_shifted_chebyshev_polynomial_v")
+POLYNOMIAL(SPECIAL_SHIFTED_W, "special_shifted_chebyshev_polynomial_w")
+POLYNOMIAL(SPECIAL_HERMITE_H, "special_hermite_polynomial_h")
+POLYNOMIAL(SPECIAL_HERMITE_HE, "special_hermite_polynomial_he")
+POLYNOMIAL(SPECIAL_LAGUERRE, "special_laguerre_polynomial_l")
+POLYNOMIAL(SPECIAL_LEGENDRE, "special_legendre_polynomial_p")

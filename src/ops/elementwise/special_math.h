@@ -434,4 +434,43 @@ SPECIAL_FUNCTION double special_legendre(double x, int64_t n) {
     return now;
 }
 
+// ------------------------------------------------------------------------------------------------ what float32 gives
+// ATen's float32 (narrow) leaves the functions above at the ends of their range.
+SPECIAL_FUNCTION double special_i_of(int n, double x, bool narrow) {  // overflows where e^|x| does
+    const double y = special_i(n, x);
+    return narrow && fabs(x) > 88.72283935546875 && !isinf(x) ? copysign(SPECIAL_INF, y) : y;
+}
+// e^(x^2) of a negative x is the part of the result that counts, and float32's square of x is what ATen has there.
+SPECIAL_FUNCTION double special_erfcx_of(double x, bool narrow) {
+    return narrow && x < 0 && x >= -26.7 ? 2 * exp((double)(float)(x * x)) - special_erfcx(-x) : special_erfcx(x);
+}
+SPECIAL_FUNCTION double special_airy_of(double x, bool narrow) {  // the phase is beyond float
+    return narrow && x < -6.3e25 ? SPECIAL_NAN : special_airy(x);
+}
+SPECIAL_FUNCTION double special_polygamma_of(double n, double x, bool narrow) {
+    const bool pole = n == 1 && x <= 0 && x == floor(x);
+    if (!pole || !narrow) return special_polygamma(n, x);
+    const double s = sin((double)((float)SPECIAL_PI * (float)x));  // a sine that float misses 0 by
+    return s == 0 ? SPECIAL_INF : SPECIAL_PI * SPECIAL_PI / (s * s);
+}
+
+typedef enum special_family {
+    SPECIAL_CHEBYSHEV_T, SPECIAL_CHEBYSHEV_U, SPECIAL_CHEBYSHEV_V, SPECIAL_CHEBYSHEV_W,
+    SPECIAL_SHIFTED_T, SPECIAL_SHIFTED_U, SPECIAL_SHIFTED_V, SPECIAL_SHIFTED_W,
+    SPECIAL_HERMITE_H, SPECIAL_HERMITE_HE, SPECIAL_LAGUERRE, SPECIAL_LEGENDRE,
+} special_family;
+
+SPECIAL_FUNCTION double special_member(special_family family, double x, double degree) {
+    const int64_t n = degree >= -9e15 && degree <= 9e15 ? (int64_t)degree : -1;  // cut to an integer
+    if (family < SPECIAL_SHIFTED_T) return special_chebyshev(x, n, (int)family);
+    if (family < SPECIAL_HERMITE_H) return special_chebyshev(x + x - 1, n, (int)family - (int)SPECIAL_SHIFTED_T);
+    if (family == SPECIAL_LAGUERRE) return special_laguerre(x, n);
+    return family == SPECIAL_LEGENDRE ? special_legendre(x, n) : special_hermite(x, n, family == SPECIAL_HERMITE_H);
+}
+// float32's recurrences: two steps past the largest float they subtract infinities.
+SPECIAL_FUNCTION double special_polynomial(special_family family, double x, double degree, bool narrow) {
+    const double top = 3.4028234663852886e38, y = special_member(family, x, degree);
+    return narrow && fabs(y) > top && fabs(special_member(family, x, degree - 2)) > top ? SPECIAL_NAN : y;
+}
+
 #endif
