@@ -319,6 +319,14 @@ template <int D> static void launch_tiles(const nbx_attention &p, cudaStream_t s
 // ------------------------------------------------------------------------------------------------------------- one query
 enum { PLAIN_THREADS = 128 };
 
+// e^x, x <= 0, as ATen's kernel for halves on CPUs: see attention_cpu.c.
+static __device__ __forceinline__ float exp_of_halves(float x) {
+    const float t = __fmul_rn(x, 0x1.715476p+0f), f = t - floorf(t);
+    float y = fmaf(f, -0.079204240219773236f, -0.22433836478672356f);
+    y = fmaf(f, fmaf(f, y, 0.30354260500649682f), 0.00010703434948458272f);
+    return x < -87.33654f ? 0.f : x != x ? x : __int_as_float((int)fmaf(0x1p+23f, t - y, 127 * 0x1p+23f));
+}
+
 template <typename C> static __global__ void __launch_bounds__(PLAIN_THREADS) attention_plain(const __grid_constant__ nbx_attention p) {
     extern __shared__ __align__(16) char memory[];
     C *query = (C *)memory, *weights = query + p.head_dim;  // [head_dim], [PLAIN_THREADS]
@@ -332,6 +340,7 @@ template <typename C> static __global__ void __launch_bounds__(PLAIN_THREADS) at
     C out[COLUMNS], top = -(C)INFINITY, sum = 0;
     for (int k = 0; k < COLUMNS; k++) out[k] = 0;
     int64_t keys = p.k_len;
+    const int64_t coarse = p.coarse_exp ? p.k_len / 16 * 16 : 0;
     if (p.causal && i + p.causal_shift + 1 < keys) keys = i + p.causal_shift + 1;
     __syncthreads();
     for (int64_t first = 0; first < keys; first += PLAIN_THREADS) {
@@ -354,7 +363,7 @@ template <typename C> static __global__ void __launch_bounds__(PLAIN_THREADS) at
         for (int w = 0; w < PLAIN_THREADS / 32; w++) best = part[w] > best || part[w] != part[w] ? part[w] : best;
         const C base = best == -(C)INFINITY ? (C)0 : best, shrink = exp(top - base);
         top = best;
-        weights[tid] = exp(s - base);
+        weights[tid] = j < coarse ? (C)exp_of_halves((float)(s - base)) : exp(s - base);
         __syncthreads();
         const int count = (int)(keys - first < PLAIN_THREADS ? keys - first : PLAIN_THREADS);
         sum *= shrink;
@@ -408,8 +417,8 @@ static nbx_status attention_cuda(nbx_op_call *c) {
     if (p.batch * p.heads > 65535 || p.v_dim > 1024 || p.head_dim > 4096)
         return nbx_call_fail(c, NBX_ERROR_UNSUPPORTED, "more than 65535 heads in all, or head dims above 1024, on CUDA");
     const int64_t d = p.head_dim > p.v_dim ? p.head_dim : p.v_dim;
-    if (p.dtype == NBX_FLOAT16 && d <= 256) launch_dims<__half>(p, stream_of(c));
-    else if (p.dtype == NBX_BFLOAT16 && d <= 256) launch_dims<__nv_bfloat16>(p, stream_of(c));
+    if (p.dtype == NBX_FLOAT16 && d <= 256 && !p.coarse_exp) launch_dims<__half>(p, stream_of(c));
+    else if (p.dtype == NBX_BFLOAT16 && d <= 256 && !p.coarse_exp) launch_dims<__nv_bfloat16>(p, stream_of(c));
     else if (p.dtype == NBX_FLOAT32 && d <= 64 && p.q_len >= 16) launch_tiles<64>(p, stream_of(c));
     else if (p.dtype == NBX_FLOAT32 && d <= 128 && p.q_len >= 16) launch_tiles<128>(p, stream_of(c));
     else {
