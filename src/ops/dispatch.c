@@ -300,21 +300,63 @@ static nbx_status find_targets(nbx_op_call *c, const nbx_schema *schema, nbx_for
 
 // ------------------------------------------------------------------------------------------------------ host fall-back
 // Rows without code for a device run on the host: arguments are copied there, results and written arguments back.
-static nbx_status to_host(nbx_op_call *c, nbx_value *v) {
-    const nbx_device host = {NBX_CPU, 0};
+// Memory is copied as it lies, so that strides, gaps and what shares memory decide there what they decide here.
+static bool in_storage(const nbx_tensor *t, const nbx_storage *storage) { return t && !nbx_is_none(t) && t->storage == storage && t->numel > 0; }
+
+static void widen(const nbx_tensor *t, const nbx_storage *storage, int64_t *begin, int64_t *end) {
+    if (!in_storage(t, storage)) return;
+    const int64_t first = t->offset * (int64_t)nbx_dtype_size((nbx_dtype)t->dtype), align = 16;  // a multiple of all elements
+    const int64_t last = nbx_extent_bytes((nbx_dtype)t->dtype, t->rank, t->shape, t->stride, t->offset);
+    if (first < *begin) *begin = first / align * align;
+    if (last > *end) *end = last;
+}
+
+// The host's memory of a storage, in which the arguments made so far may lie already; *begin is where it starts there.
+static nbx_storage *memory_of(nbx_op_call *c, const nbx_value *made, const nbx_tensor *t, int64_t *begin) {
+    int64_t end = 0;
+    nbx_storage *found = NULL;
+    *begin = INT64_MAX;
+    for (int i = 0; i < c->arg_count; i++) {
+        const nbx_value *v = &c->args[i];
+        if (v->kind == NBX_KIND_TENSOR) widen(v->as.tensor, t->storage, begin, &end);
+        for (int j = 0; v->kind == NBX_KIND_TENSORS && j < v->count; j++) widen(v->as.tensors[j], t->storage, begin, &end);
+        if (v->kind == NBX_KIND_TENSOR && in_storage(v->as.tensor, t->storage) && made[i].as.tensor != v->as.tensor) found = made[i].as.tensor->storage;
+    }
+    if (*begin > end) *begin = end = 0;  // no elements
+    if (found) {
+        nbx_storage_retain(found);
+        return found;
+    }
+    nbx_storage *storage = nbx_storage_create(c->ctx, (nbx_device){NBX_CPU, 0}, (size_t)(end - *begin));
+    if (storage && nbx_copy_bytes(c->ctx, storage->device, storage->data, t->storage->device, (const char *)t->storage->data + *begin, (size_t)(end - *begin)) == NBX_OK)
+        return storage;
+    nbx_storage_release(storage);
+    return NULL;
+}
+
+static const nbx_tensor *host_twin(nbx_op_call *c, const nbx_value *made, const nbx_tensor *t) {
+    if (!t || nbx_is_none(t) || t->storage->device.type == NBX_CPU) return t;
+    int64_t begin;
+    nbx_storage *storage = memory_of(c, made, t, &begin);
+    if (!storage) return NULL;
+    const int64_t offset = t->numel ? t->offset - begin / (int64_t)nbx_dtype_size((nbx_dtype)t->dtype) : 0;
+    nbx_tensor *twin = nbx_tensor_new(c->ctx, (nbx_dtype)t->dtype, t->rank, t->shape, t->stride, offset, storage);
+    nbx_storage_release(storage);
+    return nbx_scope_own(c->ctx, twin);
+}
+
+static nbx_status to_host(nbx_op_call *c, nbx_value *made, int i) {
+    nbx_value *v = &made[i];
     if (v->kind == NBX_KIND_TENSOR && v->as.tensor) {
-        const nbx_tensor *t = v->as.tensor;
-        // Draws fill a tensor with gaps in the order of its indices, a dense one in that of memory.
-        if ((c->op->flags & NBX_OP_RANDOM) && !t->dense) t = NBX_DO(c->ctx, "aten::clone", T(t), nbx_of_memory_format(NBX_CONTIGUOUS_FORMAT));
-        v->as.tensor = nbx_tensor_to_device(c->ctx, t, host);
+        v->as.tensor = host_twin(c, made, v->as.tensor);
         return v->as.tensor ? NBX_OK : c->ctx->status;
     }
-    if (v->kind == NBX_KIND_DEVICE) v->as.device = host;
+    if (v->kind == NBX_KIND_DEVICE) v->as.device = (nbx_device){NBX_CPU, 0};
     if (v->kind != NBX_KIND_TENSORS) return NBX_OK;
     const nbx_tensor **list = nbx_scope_alloc(c->ctx, sizeof *list * (size_t)(v->count + 1));
     if (!list) return c->ctx->status;
     for (int j = 0; j < v->count; j++) {
-        list[j] = nbx_is_none(v->as.tensors[j]) ? NBX_NONE : nbx_tensor_to_device(c->ctx, v->as.tensors[j], host);
+        list[j] = host_twin(c, made, v->as.tensors[j]);
         if (!list[j]) return c->ctx->status;
     }
     v->as.tensors = list;
@@ -322,9 +364,24 @@ static nbx_status to_host(nbx_op_call *c, nbx_value *v) {
 }
 
 static nbx_status from_host(nbx_op_call *c, int k, const nbx_value *host_args, const nbx_tensor *result) {
-    for (int i = 0; i < c->arg_count; i++)  // an argument may be the result
-        if (host_args[i].kind == NBX_KIND_TENSOR && host_args[i].as.tensor == result) return out_tensor(c, k, c->args[i].as.tensor);
-    return out_tensor(c, k, nbx_tensor_to_device(c->ctx, result, c->device));
+    for (int i = 0; i < c->arg_count; i++) {  // an argument may be the result
+        const nbx_value *v = &host_args[i];
+        if (v->kind == NBX_KIND_TENSOR && v->as.tensor == result) return out_tensor(c, k, c->args[i].as.tensor);
+        for (int j = 0; v->kind == NBX_KIND_TENSORS && j < v->count; j++)
+            if (v->as.tensors[j] == result) return out_tensor(c, k, c->args[i].as.tensors[j]);
+    }
+    const int64_t bytes = nbx_extent_bytes((nbx_dtype)result->dtype, result->rank, result->shape, result->stride, 0);
+    nbx_tensor *there = nbx_tensor_create_strided(c->ctx, c->device, (nbx_dtype)result->dtype, result->rank, result->shape, result->stride);
+    if (!there || nbx_copy_bytes(c->ctx, c->device, nbx_data(there), result->storage->device, nbx_data(result), (size_t)bytes) != NBX_OK)
+        return c->ctx->status;
+    return out_tensor(c, k, there);
+}
+
+// A written argument, which took the shape of the result if it is an out=.
+static nbx_status write_back(nbx_op_call *c, const nbx_operator *op, const nbx_tensor *written, const nbx_tensor *twin) {
+    if (written == twin) return NBX_OK;
+    const nbx_status status = resize_target(c, op, twin, (nbx_tensor *)written);
+    return status != NBX_OK || NBX_DO(c->ctx, "aten::copy_", T(written), T(twin)) ? status : c->ctx->status;
 }
 
 static nbx_status run_on_host(nbx_op_call *c, const nbx_operator *op) {
@@ -334,15 +391,15 @@ static nbx_status run_on_host(nbx_op_call *c, const nbx_operator *op) {
     nbx_status status = NBX_OK;
     int count = 0;
     memcpy(args, c->args, sizeof *args * (size_t)c->arg_count);
-    for (int i = 0; i < c->arg_count && status == NBX_OK; i++) status = to_host(c, &args[i]);
+    for (int i = 0; i < c->arg_count && status == NBX_OK; i++) status = to_host(c, args, i);
     ctx->device = (nbx_device){NBX_CPU, 0};
     if (status == NBX_OK) status = nbx_dispatch(ctx, op, args, c->arg_count, NULL, 0, results, NBX_MAX_RESULTS, &count);
     ctx->device = device;
     for (int i = 0; i < c->arg_count && status == NBX_OK; i++) {
-        if (!c->schema->params[i].written || args[i].kind != NBX_KIND_TENSOR) continue;
-        nbx_tensor *written = (nbx_tensor *)c->args[i].as.tensor;
-        status = resize_target(c, op, args[i].as.tensor, written);  // an out= argument took the shape of the result
-        if (status == NBX_OK && !NBX_DO(ctx, "aten::copy_", T(written), T(args[i].as.tensor))) status = ctx->status;
+        if (!c->schema->params[i].written) continue;
+        if (args[i].kind == NBX_KIND_TENSOR) status = write_back(c, op, c->args[i].as.tensor, args[i].as.tensor);
+        for (int j = 0; args[i].kind == NBX_KIND_TENSORS && j < args[i].count && status == NBX_OK; j++)
+            status = write_back(c, op, c->args[i].as.tensors[j], args[i].as.tensors[j]);
     }
     for (int k = 0; k < count && status == NBX_OK; k++) {
         if (results[k].kind == NBX_KIND_TENSOR) {
