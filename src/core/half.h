@@ -6,28 +6,30 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline uint32_t nbx_float_bits(float x) {
+#include "core/both.h"
+
+NBX_BOTH uint32_t nbx_float_bits(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
 }
 
-static inline float nbx_bits_float(uint32_t bits) {
+NBX_BOTH float nbx_bits_float(uint32_t bits) {
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
 
-static inline float nbx_from_bf16(uint16_t h) { return nbx_bits_float((uint32_t)h << 16); }
+NBX_BOTH float nbx_from_bf16(uint16_t h) { return nbx_bits_float((uint32_t)h << 16); }
 
-static inline uint16_t nbx_to_bf16(float x) {
+NBX_BOTH uint16_t nbx_to_bf16(float x) {
     const uint32_t bits = nbx_float_bits(x);
     if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)(bits >> 16 | 0x40);
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 // A format of 1 sign, `exponent` exponent and `mantissa` mantissa bits whose largest exponent holds infinity and NaN.
-static inline float nbx_widen_bits(uint32_t h, int exponent, int mantissa) {
+NBX_BOTH float nbx_widen_bits(uint32_t h, int exponent, int mantissa) {
     const uint32_t sign = (h >> (exponent + mantissa) & 1) << 31, bias = (1u << (exponent - 1)) - 1;
     const uint32_t e = h >> mantissa & ((1u << exponent) - 1), m = h & ((1u << mantissa) - 1);
     if (e == (1u << exponent) - 1) {
@@ -42,7 +44,7 @@ static inline float nbx_widen_bits(uint32_t h, int exponent, int mantissa) {
 }
 
 // The bits nearest to x, without a limit at the top: what is too large carries into the exponent.
-static inline uint32_t nbx_narrow_bits(uint32_t bits, int exponent, int mantissa) {
+NBX_BOTH uint32_t nbx_narrow_bits(uint32_t bits, int exponent, int mantissa) {
     const int bias = (1 << (exponent - 1)) - 1, e = (int)(bits >> 23 & 0xff) - 127 + bias;
     uint32_t m = bits & 0x7fffff;
     int drop = 23 - mantissa;
@@ -56,19 +58,19 @@ static inline uint32_t nbx_narrow_bits(uint32_t bits, int exponent, int mantissa
     return kept + (rest > half || (rest == half && (kept & 1)));
 }
 
-static inline float nbx_from_f16(uint16_t h) { return nbx_widen_bits(h, 5, 10); }
+NBX_BOTH float nbx_from_f16(uint16_t h) { return nbx_widen_bits(h, 5, 10); }
 
-static inline uint16_t nbx_to_f16(float x) {
+NBX_BOTH uint16_t nbx_to_f16(float x) {
     const uint32_t bits = nbx_float_bits(x), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
     if (size > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (size >> 13 & 0x1ff));
     if (size >= 0x47800000) return (uint16_t)(sign | 0x7c00);  // 65536 and above
     return (uint16_t)(sign | nbx_narrow_bits(size, 5, 10));
 }
 
-static inline float nbx_from_e5m2(uint8_t h) { return nbx_widen_bits(h, 5, 2); }
+NBX_BOTH float nbx_from_e5m2(uint8_t h) { return nbx_widen_bits(h, 5, 2); }
 
 // Too large becomes infinity, as in float16.
-static inline uint8_t nbx_to_e5m2(float x) {
+NBX_BOTH uint8_t nbx_to_e5m2(float x) {
     const uint32_t bits = nbx_float_bits(x), sign = bits >> 24 & 0x80, size = bits & 0x7fffffff;
     if (size > 0x7f800000) return (uint8_t)(sign | 0x7f);
     if (size >= 0x47800000) return (uint8_t)(sign | 0x7c);
@@ -76,14 +78,14 @@ static inline uint8_t nbx_to_e5m2(float x) {
 }
 
 // e4m3fn has no infinity; its NaN is all ones, its largest number 448.
-static inline float nbx_from_e4m3fn(uint8_t h) {
+NBX_BOTH float nbx_from_e4m3fn(uint8_t h) {
     if ((h & 0x7f) == 0x7f) return nbx_bits_float((uint32_t)(h & 0x80) << 24 | 0x7fc00000);
     if ((h >> 3 & 15) == 15) return (h & 0x80 ? -1.0f : 1.0f) * (256.0f + 32.0f * (float)(h & 7));
     return nbx_widen_bits(h, 4, 3);
 }
 
 // Too large becomes NaN, as ATen's cast does.
-static inline uint8_t nbx_to_e4m3fn(float x) {
+NBX_BOTH uint8_t nbx_to_e4m3fn(float x) {
     const uint32_t bits = nbx_float_bits(x), sign = bits >> 24 & 0x80, size = bits & 0x7fffffff;
     if (size >= 0x43f00000) return (uint8_t)(sign | 0x7f);  // 480 and above, infinity, NaN
     const uint32_t h = nbx_narrow_bits(size, 4, 3);

@@ -1,12 +1,16 @@
 // Elements of any dtype for plain kernels: reals as double, integers as 64 bits that wrap, complex numbers as two doubles.
-// The dtype is a constant where these are called, so the switches fold away.
+// The dtype is a constant where these are called on the host, so the switches fold away.
 #ifndef NBX_OPS_PLAIN_NUMBERS_H
 #define NBX_OPS_PLAIN_NUMBERS_H
 
 #include "core/dtype.h"
 #include "core/half.h"
 
+#ifdef __CUDACC__
+#define INLINE NBX_BOTH
+#else
 #define INLINE static inline __attribute__((always_inline))
+#endif
 
 INLINE double load_real(const char *p, int64_t i, nbx_dtype d) {
     switch (d) {

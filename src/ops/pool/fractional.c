@@ -2,22 +2,13 @@
 // over the input (of two dims, the width's first); and its place, flat in the plane. A NaN is larger than everything.
 //   start of window i: int((i + sample) alpha) - int(sample alpha), alpha = (in - kernel) / (out - 1); the last one ends
 //   with the input. In the arithmetic of the dtype.
-#include <math.h>
 #include <string.h>
 
 #include "core/tensor.h"
 #include "cpu/pool.h"
-#include "ops/matmul/plain_numbers.h"
-#include "ops/pool/pooling.h"
+#include "ops/pool/pool_planes.h"
 
 enum { SELF, KERNEL, SIZE, SAMPLES };
-
-typedef struct fractional {
-    const nbx_tensor *x, *samples, *y, *places;
-    int dims;
-    int64_t channels, in[POOL_DIMS], out[POOL_DIMS], kernel[POOL_DIMS], stride[POOL_DIMS];  // depth, height, width
-    int64_t out_plane;
-} fractional;
 
 static int dims_of(const nbx_op_call *c) { return ((const pool_form *)c->op->data)->dims; }
 
@@ -47,41 +38,31 @@ static nbx_status infer(nbx_op_call *c) {
     return out_new(c, 0, d, x->rank, shape, NULL) && out_new(c, 1, NBX_INT64, x->rank, shape, NULL) ? NBX_OK : c->ctx->status;
 }
 
-INLINE int64_t window_start(const fractional *f, int64_t n, int64_t channel, int dim, int64_t i, nbx_dtype d) {
-    const int64_t most = f->in[dim] - f->kernel[dim], last = f->out[dim] - 1, *s = f->samples->stride;
-    if (i == last) return most;
-    const double sample = load_real(nbx_data(f->samples), n * s[0] + channel * s[1] + (f->dims == 2 ? 2 - dim : dim) * s[2], d);
-    const double alpha = in_dtype(in_dtype((double)most, d) / in_dtype((double)last, d), d);
-    const double start = trunc(in_dtype(in_dtype(in_dtype((double)i, d) + sample, d) * alpha, d)) - trunc(in_dtype(sample * alpha, d));
-    return !(start > 0) ? 0 : start < (double)most ? (int64_t)start : most;
+void nbx_fractional_of(const nbx_op_call *c, nbx_fractional *f) {
+    const nbx_tensor *x = arg_tensor(c, SELF), *samples = arg_tensor(c, SAMPLES), *y = out_get(c, 0);
+    *f = (nbx_fractional){.dtype = (nbx_dtype)x->dtype, .dims = dims_of(c), .in = {1, 1, 1}, .out = {1, 1, 1}, .kernel = {1, 1, 1}, .out_plane = 1};
+    for (int i = 0; i < f->dims; i++) {
+        const int to = POOL_DIMS - f->dims + i, from = x->rank - f->dims + i;
+        f->in[to] = x->shape[from], f->out[to] = y->shape[from], f->kernel[to] = c->args[KERNEL].as.ints[i];
+        f->out_plane *= f->out[to];
+    }
+    nbx_pool_strides(x, f->dims, f->stride);
+    memcpy(f->sample_stride, samples->stride, sizeof f->sample_stride);
+    f->channels = x->shape[x->rank - f->dims - 1];
+    if (y->numel == 0) return;
+    f->planes = y->numel / f->out_plane;
+    f->input = nbx_data(x), f->samples = nbx_data(samples), f->output = nbx_data(y), f->places = nbx_data(out_get(c, 1));
 }
 
-INLINE void one_plane(const fractional *f, int64_t plane, nbx_dtype d) {
-    const int64_t n = plane / f->channels, channel = plane % f->channels, *s = f->x->stride;
-    const int r = f->x->rank;
-    const char *from = (const char *)nbx_data(f->x) + ((r == f->dims + 2 ? n * s[0] : 0) + channel * s[r - f->dims - 1]) * (int64_t)nbx_dtype_size(d);
-    for (int64_t o = 0; o < f->out_plane; o++) {
-        const int64_t at[POOL_DIMS] = {o / f->out[2] / f->out[1], o / f->out[2] % f->out[1], o % f->out[2]};
-        int64_t start[POOL_DIMS];
-        for (int i = 0; i < POOL_DIMS; i++) start[i] = i < POOL_DIMS - f->dims ? 0 : window_start(f, n, channel, i, at[i], d);
-        int64_t place = (start[0] * f->in[1] + start[1]) * f->in[2] + start[2];
-        double most = -(double)INFINITY;
-        for (int64_t z = start[0]; z < start[0] + f->kernel[0]; z++)
-            for (int64_t y = start[1]; y < start[1] + f->kernel[1]; y++)
-                for (int64_t x = start[2]; x < start[2] + f->kernel[2]; x++) {
-                    const double value = load_real(from, z * f->stride[0] + y * f->stride[1] + x * f->stride[2], d);
-                    if (value > most || isnan(value)) most = value, place = (z * f->in[1] + y) * f->in[2] + x;
-                }
-        store_real(nbx_data(f->y), plane * f->out_plane + o, d, most);
-        ((int64_t *)nbx_data(f->places))[plane * f->out_plane + o] = place;
-    }
+INLINE void one_plane(const nbx_fractional *f, int64_t plane, nbx_dtype d) {
+    for (int64_t o = 0; o < f->out_plane; o++) fractional_position(f, plane, o, d);
 }
 
 static void walk(void *arg, int64_t begin, int64_t end, int thread) {
     (void)thread;
-    const fractional *f = arg;
+    const nbx_fractional *f = arg;
     for (int64_t plane = begin; plane < end; plane++) {
-        switch (f->x->dtype) {
+        switch (f->dtype) {
         case NBX_FLOAT64: one_plane(f, plane, NBX_FLOAT64); break;
         case NBX_FLOAT16: one_plane(f, plane, NBX_FLOAT16); break;
         case NBX_BFLOAT16: one_plane(f, plane, NBX_BFLOAT16); break;
@@ -91,16 +72,9 @@ static void walk(void *arg, int64_t begin, int64_t end, int thread) {
 }
 
 static nbx_status fractional_max_pool(nbx_op_call *c) {
-    fractional f = {.x = arg_tensor(c, SELF), .samples = arg_tensor(c, SAMPLES), .y = out_get(c, 0), .places = out_get(c, 1), .dims = dims_of(c),
-                    .in = {1, 1, 1}, .out = {1, 1, 1}, .kernel = {1, 1, 1}, .out_plane = 1};
-    if (f.y->numel == 0) return NBX_OK;
-    for (int i = 0; i < f.dims; i++) {
-        const int to = POOL_DIMS - f.dims + i, from = f.x->rank - f.dims + i;
-        f.in[to] = f.x->shape[from], f.out[to] = f.y->shape[from], f.kernel[to] = c->args[KERNEL].as.ints[i], f.stride[to] = f.x->stride[from];
-        f.out_plane *= f.out[to];
-    }
-    f.channels = f.x->shape[f.x->rank - f.dims - 1];
-    nbx_parallel_for(c->pool, f.y->numel / f.out_plane, 1 + 512 / f.out_plane, walk, &f);
+    nbx_fractional f;
+    nbx_fractional_of(c, &f);
+    if (f.planes > 0) nbx_parallel_for(c->pool, f.planes, 1 + 512 / f.out_plane, walk, &f);
     return NBX_OK;
 }
 
@@ -116,7 +90,7 @@ static void cost(const nbx_op_call *c, nbx_cost *cost) {
 
 #define FRACTIONAL(NAME, DIMS)                                                                                         \
     {.name = NAME, .infer = infer, .cost = cost, .cpu = NBX_CPU_KERNEL_ONE(fractional_max_pool),                       \
-     .flags = NBX_OP_EXACT_DTYPE | NBX_OP_ON_HOST, .data = &(const pool_form){.kind = POOL_MAX, .dims = DIMS, .indices = true}}
+     .flags = NBX_OP_EXACT_DTYPE, .data = &(const pool_form){.kind = POOL_MAX, .dims = DIMS, .indices = true}}
 
 const nbx_op nbx_ops_fractional[] = {
     FRACTIONAL("aten::fractional_max_pool2d", 2),

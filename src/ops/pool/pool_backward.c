@@ -4,15 +4,9 @@
 
 #include "core/tensor.h"
 #include "cpu/pool.h"
-#include "ops/matmul/plain_numbers.h"
-#include "ops/pool/pooling.h"
+#include "ops/pool/pool_planes.h"
 
-enum { GRAD, SELF, KERNEL, STRIDE, PADDING };
-
-typedef struct backward {
-    nbx_pooling p;                 // in, out and windows; strides: in of the gradient made, out of the one given
-    const nbx_tensor *grad, *result, *indices;
-} backward;
+enum { GRAD, SELF, KERNEL, STRIDE, PADDING, INDICES = 7 };
 
 static pool_kind kind_of(const nbx_op_call *c) { return (pool_kind)((const pool_form *)c->op->data)->kind; }
 
@@ -73,7 +67,21 @@ static nbx_status infer(nbx_op_call *c) {
     int64_t stride[4];
     nbx_strides_contiguous(x->rank, x->shape, stride);
     if (x->rank == 4) nbx_strides_format(nbx_suggest_memory_format(x), x->rank, x->shape, stride);
+    if (c->device.type != NBX_CPU && kind_of(c) == POOL_MAX) c->scratch_bytes = sizeof(int) * (size_t)(x->numel / (p.in[1] * p.in[2]));
     return out_new(c, 0, d, x->rank, x->shape, stride) ? NBX_OK : c->ctx->status;
+}
+
+nbx_status nbx_pool_gradient_of(nbx_op_call *c, nbx_pooling *p) {
+    const nbx_tensor *grad = arg_tensor(c, GRAD), *result = out_get(c, 0), *indices = kind_of(c) == POOL_MAX ? arg_tensor(c, INDICES) : NULL;
+    const nbx_status status = windows_of(c, p);
+    p->dtype = (nbx_dtype)result->dtype;
+    p->batch = result->rank == 4 ? result->shape[0] : 1, p->channels = result->shape[result->rank - 3];
+    nbx_pool_strides(result, 2, p->in_stride);
+    nbx_pool_strides(grad, 2, p->out_stride);
+    if (indices) nbx_pool_strides(indices, 2, p->index_stride);
+    if (result->numel == 0) return status;
+    p->input = nbx_data(grad), p->output = nbx_data(result), p->indices = indices ? nbx_data(indices) : NULL;
+    return status;
 }
 
 INLINE void add(char *plane, int64_t place, double x, nbx_dtype d) {
@@ -81,84 +89,74 @@ INLINE void add(char *plane, int64_t place, double x, nbx_dtype d) {
     else store_real(plane, place, d, load_real(plane, place, d) + x);
 }
 
-INLINE double share(const nbx_pooling *p, double g, pool_window y, pool_window x, nbx_dtype d) {
-    if (p->kind == POOL_ADAPTIVE_AVG) return in_dtype(in_dtype(g / (double)(y.end - y.start), d) / (double)(x.end - x.start), d);
-    const int64_t count = p->divisor ? p->divisor : p->count_padding ? y.padded * x.padded : (y.end - y.start) * (x.end - x.start);
-    return d == NBX_INT64 ? (double)((int64_t)g / count) : in_dtype(g / (double)count, d);
-}
-
-INLINE void one_plane(const backward *b, int64_t plane, nbx_dtype d) {
-    const nbx_pooling *p = &b->p;
-    const int r = b->result->rank;
-    const int64_t *to = b->result->stride, *from = b->grad->stride, n = r == 4 ? plane / b->result->shape[1] : 0, c = plane - n * b->result->shape[r - 3];
+INLINE void one_plane(const nbx_pooling *p, int64_t plane, nbx_dtype d) {
+    const int64_t *to = p->in_stride, *from = p->out_stride, *is = p->index_stride, n = plane / p->channels, c = plane % p->channels;
     const int64_t size = (int64_t)nbx_dtype_size(d), width = p->in[2];
-    char *out = (char *)nbx_data(b->result) + ((r == 4 ? n * to[0] : 0) + c * to[r - 3]) * size;
-    const char *grad = (const char *)nbx_data(b->grad) + ((r == 4 ? n * from[0] : 0) + c * from[r - 3]) * size;
-    const int64_t *indices = NULL, *is = NULL;
-    if (b->indices) is = b->indices->stride, indices = (const int64_t *)nbx_data(b->indices) + (r == 4 ? n * is[0] : 0) + c * is[r - 3];
+    char *out = p->output + (n * to[0] + c * to[1]) * size;
+    const char *grad = p->input + (n * from[0] + c * from[1]) * size;
     for (int64_t i = 0; i < p->in[1] * width; i++) {
-        if (d == NBX_INT64) ((int64_t *)out)[i / width * to[r - 2] + i % width * to[r - 1]] = 0;
-        else store_real(out, i / width * to[r - 2] + i % width * to[r - 1], d, 0);
+        if (d == NBX_INT64) ((int64_t *)out)[i / width * to[3] + i % width * to[4]] = 0;
+        else store_real(out, i / width * to[3] + i % width * to[4], d, 0);
     }
     for (int64_t oy = 0; oy < p->out[1]; oy++) {
         const pool_window y = nbx_pooling_window(p, 1, oy);
         for (int64_t ox = 0; ox < p->out[2]; ox++) {
-            const int64_t at = oy * from[r - 2] + ox * from[r - 1];
+            const int64_t at = oy * from[3] + ox * from[4];
             const double g = d == NBX_INT64 ? (double)((const int64_t *)grad)[at] : load_real(grad, at, d);
-            if (indices) {
-                const int64_t place = indices[oy * is[r - 2] + ox * is[r - 1]];
-                if (place >= 0) add(out, place / width * to[r - 2] + place % width * to[r - 1], g, d);
+            if (p->indices) {
+                const int64_t place = p->indices[n * is[0] + c * is[1] + oy * is[3] + ox * is[4]];
+                if (place >= 0) add(out, place / width * to[3] + place % width * to[4], g, d);
                 continue;
             }
             const pool_window x = nbx_pooling_window(p, 2, ox);
             if (y.end <= y.start || x.end <= x.start) continue;
-            const double delta = share(p, g, y, x, d);
+            const double delta = pool_share(p, g, y, x, d);
             for (int64_t i = y.start; i < y.end; i++)
-                for (int64_t k = x.start; k < x.end; k++) add(out, i * to[r - 2] + k * to[r - 1], delta, d);
+                for (int64_t k = x.start; k < x.end; k++) add(out, i * to[3] + k * to[4], delta, d);
         }
     }
 }
 
 static void walk(void *arg, int64_t begin, int64_t end, int thread) {
     (void)thread;
-    const backward *b = arg;
+    const nbx_pooling *p = arg;
     for (int64_t plane = begin; plane < end; plane++) {
-        switch (b->result->dtype) {
-        case NBX_FLOAT64: one_plane(b, plane, NBX_FLOAT64); break;
-        case NBX_FLOAT16: one_plane(b, plane, NBX_FLOAT16); break;
-        case NBX_BFLOAT16: one_plane(b, plane, NBX_BFLOAT16); break;
-        case NBX_INT64: one_plane(b, plane, NBX_INT64); break;
-        default: one_plane(b, plane, NBX_FLOAT32);
+        switch (p->dtype) {
+        case NBX_FLOAT64: one_plane(p, plane, NBX_FLOAT64); break;
+        case NBX_FLOAT16: one_plane(p, plane, NBX_FLOAT16); break;
+        case NBX_BFLOAT16: one_plane(p, plane, NBX_BFLOAT16); break;
+        case NBX_INT64: one_plane(p, plane, NBX_INT64); break;
+        default: one_plane(p, plane, NBX_FLOAT32);
         }
     }
 }
 
-static nbx_status check_indices(nbx_op_call *c, const backward *b) {
+static nbx_status check_indices(nbx_op_call *c, const nbx_pooling *p) {
     int64_t at[4] = {0};
-    const nbx_tensor *t = b->indices;
+    const nbx_tensor *t = arg_tensor(c, INDICES);
     for (int64_t i = 0; i < t->numel; i++) {
         int64_t place = 0;
         for (int d = 0; d < t->rank; d++) place += at[d] * t->stride[d];
         const int64_t index = ((const int64_t *)nbx_data(t))[place];
-        if (index < -1 || index >= b->p.in[1] * b->p.in[2])
-            return nbx_call_fail(c, NBX_ERROR_INDEX, "index %lld is outside a plane of %lld", (long long)index, (long long)(b->p.in[1] * b->p.in[2]));
+        if (index < -1 || index >= p->in[1] * p->in[2])
+            return nbx_call_fail(c, NBX_ERROR_INDEX, "index %lld is outside a plane of %lld", (long long)index, (long long)(p->in[1] * p->in[2]));
         for (int d = t->rank - 1; d >= 0 && ++at[d] == t->shape[d]; d--) at[d] = 0;
     }
     return NBX_OK;
 }
 
 static nbx_status pool_backward(nbx_op_call *c) {
-    backward b = {.grad = arg_tensor(c, GRAD), .result = out_get(c, 0), .indices = kind_of(c) == POOL_MAX ? arg_tensor(c, 7) : NULL};
-    nbx_status status = windows_of(c, &b.p);
-    if (status == NBX_OK && b.indices) status = check_indices(c, &b);
-    if (status != NBX_OK || b.result->numel == 0) return status;
-    const int64_t plane = b.p.in[1] * b.p.in[2];
-    nbx_parallel_for(c->pool, b.result->numel / plane, 1 + 4096 / plane, walk, &b);
+    nbx_pooling p;
+    nbx_status status = nbx_pool_gradient_of(c, &p);
+    if (status == NBX_OK && p.kind == POOL_MAX) status = check_indices(c, &p);
+    if (status != NBX_OK || out_get(c, 0)->numel == 0) return status;
+    const int64_t plane = p.in[1] * p.in[2];
+    nbx_parallel_for(c->pool, p.batch * p.channels, 1 + 4096 / plane, walk, &p);
     return NBX_OK;
 }
 
 #define BACKWARD(NAME, KIND, FLAG)                                                                                     \
-    {.name = NAME, .infer = infer, .cpu = NBX_CPU_KERNEL_ONE(pool_backward), .flags = (FLAG) | NBX_OP_ON_HOST,         \
+    {.name = NAME, .infer = infer, .cpu = NBX_CPU_KERNEL_ONE(pool_backward), .flags = FLAG,         \
      .data = &(const pool_form){.kind = KIND, .dims = 2}}
 
 const nbx_op nbx_ops_pool_backward[] = {

@@ -62,7 +62,7 @@ static void read_list(const nbx_op_call *c, int arg, int dims, int64_t *list) {
     for (int i = 0; v->count && i < dims; i++) list[POOL_DIMS - dims + i] = v->as.ints[v->count == 1 ? 0 : i];
 }
 
-static void spread_strides(const nbx_tensor *t, int dims, int64_t *strides) {
+void nbx_pool_strides(const nbx_tensor *t, int dims, int64_t *strides) {
     const bool batched = t->rank == dims + 2;
     strides[0] = batched ? t->stride[0] : 0;
     strides[1] = t->stride[batched];
@@ -98,24 +98,12 @@ void nbx_pooling_of(const nbx_op_call *c, nbx_pooling *p) {
         p->count_padding = arg_bool(c, 5);
         p->divisor = f->dims > 1 ? arg_int_or(c, 6, 0) : 0;
     }
-    spread_strides(x, f->dims, p->in_stride);
-    spread_strides(y, f->dims, p->out_stride);
-    if (index) spread_strides(index, f->dims, p->index_stride);
+    nbx_pool_strides(x, f->dims, p->in_stride);
+    nbx_pool_strides(y, f->dims, p->out_stride);
+    if (index) nbx_pool_strides(index, f->dims, p->index_stride);
     p->input = data_of(x);
     p->output = data_of(y);
     p->indices = data_of(index);
-}
-
-pool_window nbx_pooling_window(const nbx_pooling *p, int d, int64_t o) {
-    if (p->kind >= POOL_ADAPTIVE_MAX) {
-        const int64_t start = o * p->in[d] / p->out[d], end = ((o + 1) * p->in[d] + p->out[d] - 1) / p->out[d];
-        return (pool_window){start, end, end - start};
-    }
-    int64_t start = o * p->stride[d] - p->padding[d], end = start + (p->kernel[d] - 1) * p->step[d] + 1;
-    if (end > p->in[d] + p->padding[d]) end = p->in[d] + p->padding[d];
-    const int64_t padded = end - start;
-    if (start < 0) start += (-start + p->step[d] - 1) / p->step[d] * p->step[d];
-    return (pool_window){start, end < p->in[d] ? end : p->in[d], padded};
 }
 
 bool nbx_pooling_is_even(const nbx_pooling *p) {

@@ -2,6 +2,7 @@
 #ifndef NBX_OPS_POOLING_H
 #define NBX_OPS_POOLING_H
 
+#include "core/both.h"
 #include "ops/op.h"
 
 #define POOL_DIMS 3
@@ -36,13 +37,44 @@ typedef struct nbx_pooling {
 } nbx_pooling;
 
 void nbx_pooling_of(const nbx_op_call *c, nbx_pooling *p);
-pool_window nbx_pooling_window(const nbx_pooling *p, int d, int64_t o);
+NBX_BOTH pool_window nbx_pooling_window(const nbx_pooling *p, int d, int64_t o) {
+    pool_window w;
+    if (p->kind >= POOL_ADAPTIVE_MAX) {
+        w.start = o * p->in[d] / p->out[d], w.end = ((o + 1) * p->in[d] + p->out[d] - 1) / p->out[d];
+        w.padded = w.end - w.start;
+        return w;
+    }
+    w.start = o * p->stride[d] - p->padding[d], w.end = w.start + (p->kernel[d] - 1) * p->step[d] + 1;
+    if (w.end > p->in[d] + p->padding[d]) w.end = p->in[d] + p->padding[d];
+    w.padded = w.end - w.start;
+    if (w.start < 0) w.start += (-w.start + p->step[d] - 1) / p->step[d] * p->step[d];
+    if (w.end > p->in[d]) w.end = p->in[d];
+    return w;
+}
 // Do the windows along the width lie close and evenly? Then a row and its padding take this many floats, with room for
 // vectors of positions beyond the last.
 bool nbx_pooling_is_even(const nbx_pooling *p);
 int64_t nbx_pooling_row_floats(const nbx_pooling *p);
 
 NBX_CPU_DECLARE(pooling_cpu);
+
+// Gradients of pooling in two dims: input is the gradient given, with out_stride; output the one made, with in_stride.
+nbx_status nbx_pool_gradient_of(nbx_op_call *c, nbx_pooling *p);
+
+// Fractional pooling: windows of one size, whose starts random samples spread over the input. Results are contiguous.
+typedef struct nbx_fractional {
+    nbx_dtype dtype;
+    int dims;
+    int64_t planes, channels, in[POOL_DIMS], out[POOL_DIMS], kernel[POOL_DIMS], out_plane;
+    int64_t stride[5], sample_stride[3];  // batch, channel, depth, height, width
+    const char *input, *samples;
+    char *output;
+    int64_t *places;
+} nbx_fractional;
+void nbx_fractional_of(const nbx_op_call *c, nbx_fractional *f);
+
+// Strides of a tensor with `dims` spatial dims: batch, channel, depth, height, width; 0 where it has no such dim.
+void nbx_pool_strides(const nbx_tensor *t, int dims, int64_t *strides);
 // A list argument of `dims` numbers, or of one that stands for all; empty: `absent`. None is below `least`.
 nbx_status nbx_pool_list(nbx_op_call *c, int arg, int dims, const int64_t *absent, int64_t least, int64_t *list);
 // How often a window fits along a dim; with ceil_mode, the last one must start inside the input or the padding before it.

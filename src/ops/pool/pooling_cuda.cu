@@ -4,23 +4,6 @@
 
 enum { POOL_THREADS = 256 };
 
-static __device__ __forceinline__ pool_window window_of(const nbx_pooling &p, int d, int64_t o) {  // as pooling.c
-    pool_window w;
-    if (p.kind >= POOL_ADAPTIVE_MAX) {
-        w.start = o * p.in[d] / p.out[d];
-        w.end = ((o + 1) * p.in[d] + p.out[d] - 1) / p.out[d];
-        w.padded = w.end - w.start;
-        return w;
-    }
-    w.start = o * p.stride[d] - p.padding[d];
-    w.end = w.start + (p.kernel[d] - 1) * p.step[d] + 1;
-    if (w.end > p.in[d] + p.padding[d]) w.end = p.in[d] + p.padding[d];
-    w.padded = w.end - w.start;
-    if (w.start < 0) w.start += (-w.start + p.step[d] - 1) / p.step[d] * p.step[d];
-    if (w.end > p.in[d]) w.end = p.in[d];
-    return w;
-}
-
 template <typename C> static __device__ __forceinline__ C lowest(int) { return -(C)INFINITY; }
 template <> __device__ __forceinline__ int64_t lowest<int64_t>(int dtype) {
     return dtype == NBX_UINT8 ? 0 : -((int64_t)1 << (8 * nbx_cuda_dtype_bytes(dtype) - 1));
@@ -41,7 +24,7 @@ template <typename C> static __global__ void __launch_bounds__(POOL_THREADS) poo
     const int size = nbx_cuda_dtype_bytes(p.dtype);
     const char *x = p.input + (at[0] * p.in_stride[0] + at[1] * p.in_stride[1]) * size;
     pool_window w[3];
-    for (int d = 0; d < 3; d++) w[d] = window_of(p, d, at[2 + d]);
+    for (int d = 0; d < 3; d++) w[d] = nbx_pooling_window(&p, d, at[2 + d]);
     const bool is_max = p.kind == POOL_MAX || p.kind == POOL_ADAPTIVE_MAX;
     const int64_t step0 = p.kind == POOL_MAX ? p.step[0] : 1, step1 = p.kind == POOL_MAX ? p.step[1] : 1, step2 = p.kind == POOL_MAX ? p.step[2] : 1;
     C best = 0;

@@ -38,7 +38,9 @@ static nbx_status infer(nbx_op_call *c) {
     nbx_strides_contiguous(x->rank, shape, stride);
     if (dims == 2 && x->rank == 4) nbx_strides_format(nbx_suggest_memory_format(x), x->rank, shape, stride);
     c->restride_out = dims == 2 && x->rank == 4;
-    return out_new(c, 0, d, x->rank, shape, stride) ? NBX_OK : c->ctx->status;
+    if (!out_new(c, 0, d, x->rank, shape, stride)) return c->ctx->status;
+    if (c->device.type != NBX_CPU) c->scratch_bytes = sizeof(int64_t) * (size_t)out_get(c, 0)->numel;
+    return NBX_OK;
 }
 
 // Elements in row-major order, so that the last of equal indices wins.
@@ -67,7 +69,7 @@ static nbx_status max_unpool(nbx_op_call *c) {
 
 #define UNPOOL(NAME, DIMS)                                                                                             \
     {.name = NAME, .infer = infer, .cpu = NBX_CPU_KERNEL_ONE(max_unpool), .data = &(const pool_form){.kind = POOL_MAX, .dims = DIMS, .indices = true}, \
-     .flags = NBX_OP_EXACT_DTYPE | NBX_OP_ON_HOST}
+     .flags = NBX_OP_EXACT_DTYPE}
 
 const nbx_op nbx_ops_unpool[] = {
     UNPOOL("aten::max_unpool2d", 2),
