@@ -23,6 +23,9 @@ extern "C" {
 #include "ops/reduce/reduce.h"
 #include "ops/resample/resample.h"
 #include "ops/sort/search.h"
+#include "ops/vision/deform.h"
+#include "ops/vision/nms.h"
+#include "ops/vision/roi.h"
 
 #define NBX_HOST_ABI 1
 

@@ -7,15 +7,9 @@
 #include "cpu/gemm.h"
 #include "cpu/pool.h"
 #include "ops/op.h"
-#include "ops/vision/bilinear.h"
+#include "ops/vision/deform.h"
 
 enum { INPUT, WEIGHT, OFFSET, MASK, BIAS, STRIDE, PADDING = 7, DILATION = 9, GROUPS = 11, OFFSET_GROUPS, USE_MASK };
-
-typedef struct deform_job {
-    int64_t batch, channels, in[2], kernel[2], out[2], step[2], padding[2], dilation[2], groups, offset_groups;
-    int64_t out_channels, taps, positions;  // of a kernel; of a result plane
-    size_t columns_bytes;
-} deform_job;
 
 static nbx_status bad(nbx_op_call *c, int arg, const char *why) {
     char shape[NBX_SHAPE_TEXT];
@@ -90,45 +84,31 @@ static nbx_status infer(nbx_op_call *c) {
     return NBX_OK;
 }
 
+void nbx_deform_pointers(const nbx_op_call *c, deform_job *j) {
+    const nbx_tensor *x = arg_tensor(c, INPUT), *offset = arg_tensor(c, OFFSET), *mask = arg_bool(c, USE_MASK) ? arg_tensor(c, MASK) : NULL;
+    j->dtype = (nbx_dtype)x->dtype;
+    memcpy(j->x_stride, x->stride, sizeof j->x_stride);
+    memcpy(j->offset_stride, offset->stride, sizeof j->offset_stride);
+    if (mask) memcpy(j->mask_stride, mask->stride, sizeof j->mask_stride);
+    j->x = nbx_data(x), j->offset = nbx_data(offset), j->mask = mask ? nbx_data(mask) : NULL;
+}
+
 typedef struct expansion {
-    const nbx_op_call *call;
     const deform_job *j;
     int64_t image;
     char *columns;
 } expansion;
 
-// Rows of the columns: channel, tap. Channels of one offset group share offsets.
 INLINE void expand_rows(const expansion *e, int64_t begin, int64_t end, nbx_dtype d) {
-    const deform_job *j = e->j;
-    const nbx_tensor *x = arg_tensor(e->call, INPUT), *offset = arg_tensor(e->call, OFFSET);
-    const nbx_tensor *mask = arg_bool(e->call, USE_MASK) ? arg_tensor(e->call, MASK) : NULL;
-    const int64_t *xs = x->stride, *os = offset->stride;
-    const char *offsets = nbx_data(offset), *plane = nbx_data(x), *masks = mask ? nbx_data(mask) : NULL;
-    for (int64_t row = begin; row < end; row++) {
-        const int64_t channel = row / j->taps, tap = row % j->taps, group = channel / (j->channels / j->offset_groups);
-        const int64_t pair = 2 * (group * j->taps + tap), base = e->image * xs[0] + channel * xs[1];
-        for (int64_t at = 0; at < j->positions; at++) {
-            const int64_t oy = at / j->out[1], ox = at % j->out[1], place = e->image * os[0] + pair * os[1] + oy * os[2] + ox * os[3];
-            const double y0 = (double)(oy * j->step[0] - j->padding[0] + tap / j->kernel[1] * j->dilation[0]);
-            const double x0 = (double)(ox * j->step[1] - j->padding[1] + tap % j->kernel[1] * j->dilation[1]);
-            const double y = in_dtype(in_dtype(y0, d) + load_real(offsets, place, d), d);
-            const double xx = in_dtype(in_dtype(x0, d) + load_real(offsets, place + os[1], d), d);
-            bilinear b;
-            double value = 0;
-            if (bilinear_padded(&b, y, xx, j->in[0], j->in[1], xs[2], xs[3], d)) value = bilinear_value(&b, plane, base, d);
-            if (mask) {
-                const int64_t *ms = mask->stride;
-                value *= load_real(masks, e->image * ms[0] + (group * j->taps + tap) * ms[1] + oy * ms[2] + ox * ms[3], d);
-            }
-            store_real(e->columns, row * j->positions + at, d, value);
-        }
-    }
+    for (int64_t row = begin; row < end; row++)
+        for (int64_t at = 0; at < e->j->positions; at++)
+            store_real(e->columns, row * e->j->positions + at, d, deform_column(e->j, e->image, row, at, d));
 }
 
 static void expand(void *arg, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const expansion *e = arg;
-    const nbx_dtype d = (nbx_dtype)arg_tensor(e->call, INPUT)->dtype;
+    const nbx_dtype d = e->j->dtype;
     if (d == NBX_FLOAT16) expand_rows(e, begin, end, NBX_FLOAT16);
     else if (d == NBX_FLOAT64) expand_rows(e, begin, end, NBX_FLOAT64);
     else expand_rows(e, begin, end, NBX_FLOAT32);
@@ -145,16 +125,17 @@ static void pack(char *to, const nbx_tensor *t) {
 }
 
 static nbx_status deform_conv2d(nbx_op_call *c) {
-    const deform_job *j = c->state;
+    deform_job *j = c->state;
     const nbx_tensor *y = out_get(c, 0), *w = arg_tensor(c, WEIGHT);
     const int64_t size = (int64_t)nbx_dtype_size((nbx_dtype)y->dtype);
     if (y->numel == 0) return NBX_OK;
+    nbx_deform_pointers(c, j);
     nbx_gemm g = product_of(c, j);
     char *columns = c->scratch, *weight = columns + j->channels * j->taps * j->positions * size, *bias = weight + w->numel * size;
     pack(weight, w);
     pack(bias, arg_tensor(c, BIAS));
     for (int64_t n = 0; n < j->batch; n++) {
-        expansion e = {c, j, n, columns};
+        expansion e = {j, n, columns};
         nbx_parallel_for(c->pool, j->channels * j->taps, 1 + 2048 / j->positions, expand, &e);
         for (int64_t i = 0; i < j->groups; i++) {
             g.a = weight + i * g.m * g.k * size, g.b = columns + i * g.k * g.n * size, g.bias = bias + i * g.m * size;
@@ -176,6 +157,6 @@ static void cost(const nbx_op_call *c, nbx_cost *cost) {
 }
 
 const nbx_op nbx_ops_deform_conv[] = {
-    {.name = "torchvision::deform_conv2d", .infer = infer, .cost = cost, .cpu = NBX_CPU_KERNEL_ONE(deform_conv2d), .flags = NBX_OP_ON_HOST},
+    {.name = "torchvision::deform_conv2d", .infer = infer, .cost = cost, .cpu = NBX_CPU_KERNEL_ONE(deform_conv2d)},
     NBX_OPS_END,
 };

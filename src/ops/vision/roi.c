@@ -3,9 +3,27 @@
 //   results [k, channels, height, width]; all but roi_align also give int32 places: the largest element's, or the channel's
 #include "ops/vision/roi.h"
 
+#include <string.h>
+
 #include "core/tensor.h"
+#include "ops/matmul/plain_numbers.h"
 
 static roi_kind kind_of(const nbx_op_call *c) { return (roi_kind)((const roi_form *)c->op->data)->kind; }
+
+void nbx_roi_of(const nbx_op_call *c, nbx_roi *j) {
+    const nbx_tensor *x = arg_tensor(c, ROI_INPUT), *rois = arg_tensor(c, ROI_ROIS), *y = out_get(c, 0);
+    *j = (nbx_roi){.kind = kind_of(c), .dtype = (nbx_dtype)y->dtype, .images = x->shape[0], .height = x->shape[2], .width = x->shape[3],
+                   .regions = rois->shape[0], .channels = y->shape[1], .bins_h = y->shape[2], .bins_w = y->shape[3], .bins = y->shape[2] * y->shape[3]};
+    j->scale = in_dtype(arg_float(c, ROI_SCALE), j->dtype);
+    if (j->kind == ROI_ALIGN) j->aligned = arg_bool(c, ROI_ALIGNED);
+    if (j->kind == ROI_ALIGN || j->kind == ROI_PS_ALIGN) j->ratio = arg_int(c, ROI_RATIO);
+    memcpy(j->stride, x->stride, sizeof j->stride);
+    memcpy(j->roi_stride, rois->stride, sizeof j->roi_stride);
+    if (y->numel == 0) return;
+    j->rois = nbx_data(rois), j->output = nbx_data(y);
+    if (x->numel) j->input = nbx_data(x);
+    if (j->kind != ROI_ALIGN) j->places = nbx_data(out_get(c, 1));
+}
 
 static nbx_status infer(nbx_op_call *c) {
     const nbx_tensor *x = arg_tensor(c, ROI_INPUT), *rois = arg_tensor(c, ROI_ROIS);
@@ -26,7 +44,7 @@ static nbx_status infer(nbx_op_call *c) {
     if (out->numel && d != NBX_FLOAT32 && d != NBX_FLOAT64 && d != NBX_FLOAT16)
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "not defined for %s", nbx_dtype_name(d));
     if (kind_of(c) != ROI_ALIGN && !out_new(c, 1, NBX_INT32, 4, shape, NULL)) return c->ctx->status;
-    if (kind_of(c) == ROI_ALIGN) c->scratch_bytes = (size_t)x->shape[1] * sizeof(double) * (size_t)c->ctx->threads;
+    if (kind_of(c) == ROI_ALIGN && c->device.type == NBX_CPU) c->scratch_bytes = (size_t)x->shape[1] * sizeof(double) * (size_t)c->ctx->threads;
     return NBX_OK;
 }
 
@@ -42,7 +60,7 @@ static void cost(const nbx_op_call *c, nbx_cost *cost) {
 }
 
 #define ROI(NAME, KIND)                                                                                                \
-    {.name = "torchvision::" NAME, .infer = infer, .cost = cost, .cpu = NBX_CPU_KERNEL_ONE(roi_cpu), .flags = NBX_OP_ON_HOST, \
+    {.name = "torchvision::" NAME, .infer = infer, .cost = cost, .cpu = NBX_CPU_KERNEL_ONE(roi_cpu),                   \
      .data = &(const roi_form){KIND}}
 
 const nbx_op nbx_ops_roi[] = {
