@@ -154,7 +154,10 @@ NBX_API NBX_MUST_CHECK nbx_status nbx_call_operator(nbx_context *ctx, const nbx_
                                                     nbx_value *results, int capacity, int *count);
 
 // Generators: what torch.Generator().manual_seed(seed) is, for operators that take one. The caller owns it. NULL: out of memory.
-NBX_API nbx_generator *nbx_generator_create(nbx_context *ctx, uint64_t seed);
+// A generator of the CPU gives its stream on every device: for a GPU the numbers are drawn on the host and copied. One of a GPU
+// gives the numbers of torch.Generator("cuda") there, and is none of the CPU's.
+NBX_API nbx_generator *nbx_generator_create(nbx_context *ctx, uint64_t seed);  // of the CPU
+NBX_API nbx_generator *nbx_generator_create_on(nbx_context *ctx, nbx_device device, uint64_t seed);
 NBX_API void nbx_generator_destroy(nbx_generator *generator);
 // The generator's state in the bytes of torch.Generator.get_state(): copies at most `size` of them (bytes may be NULL) and
 // returns how many there are. set_state takes the same bytes back; FORMAT when they are none.

@@ -129,7 +129,8 @@ NBX_API const char *nbx_context_isa(const nbx_context *ctx);
 // there is nothing to wait for: it returns nbx_last_status.
 NBX_API NBX_MUST_CHECK nbx_status nbx_synchronize(nbx_context *ctx);
 
-// Seeds the context's generator as torch.manual_seed does; rand, randn, dropout and the like draw from it.
+// Seeds the context's generator as torch.manual_seed does; rand, randn, dropout and the like draw from it: on the CPU PyTorch's
+// numbers there, on a GPU those of PyTorch's CUDA generator.
 NBX_API void nbx_manual_seed(nbx_context *ctx, uint64_t seed);
 
 // ------------------------------------------------------------------------------------------------------------ scopes

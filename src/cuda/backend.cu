@@ -34,6 +34,7 @@ static void read_facts(int index) {
     nbx_cuda_facts *f = &facts[index];
     memcpy(f->name, p.name, sizeof f->name - 1);
     f->sm_count = p.multiProcessorCount;
+    f->threads_per_sm = p.maxThreadsPerMultiProcessor;
     f->capability = p.major * 10 + p.minor;
     f->shared_bytes = p.sharedMemPerBlockOptin;
     f->l2_bytes = (size_t)p.l2CacheSize;

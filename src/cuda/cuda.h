@@ -37,7 +37,7 @@ void nbx_cuda_register(nbx_cuda_row *row);
 // Facts of a device, read once.
 typedef struct nbx_cuda_facts {
     char name[128];
-    int sm_count, capability;  // 90 for 9.0
+    int sm_count, threads_per_sm, capability;  // 90 for 9.0
     size_t shared_bytes;       // a block may opt in to
     size_t l2_bytes, memory_bytes;
 } nbx_cuda_facts;

@@ -2,6 +2,7 @@
 // In-place and out= forms are derived here from the functional row.
 #include "core/memory.h"
 #include "ops/bind.h"
+#include "ops/random/generator.h"
 #include "ops/record.h"
 #include "ops/registry.h"
 
@@ -414,8 +415,16 @@ static nbx_status run_on_host(nbx_op_call *c, const nbx_operator *op) {
     return status;
 }
 
+// A generator of the CPU draws there.
+static bool draws_on_host(const nbx_op_call *c) {
+    if (!(c->op->flags & NBX_OP_RANDOM) || !(c->op->cpu[0] || (c->op->flags & NBX_OP_READS_DATA))) return false;
+    for (int i = 0; i < c->arg_count; i++)
+        if (c->args[i].kind == NBX_KIND_GENERATOR && !c->args[i].as.generator->of_device) return true;
+    return false;
+}
+
 static bool falls_back_to_host(const nbx_op_call *c, nbx_op_fn device_code) {
-    return c->device.type != NBX_CPU && !device_code && nbx_op_runs_on_host(c->op);
+    return c->device.type != NBX_CPU && ((!device_code && nbx_op_runs_on_host(c->op)) || draws_on_host(c));
 }
 
 // --------------------------------------------------------------------------------------------------------------- the door

@@ -18,6 +18,7 @@ extern "C" {
 #include "ops/matmul/product.h"
 #include "ops/pad/fold.h"
 #include "ops/pool/pooling.h"
+#include "ops/random/draw.h"
 #include "ops/random/generator.h"
 #include "ops/reduce/lines.h"
 #include "ops/reduce/reduce.h"

@@ -1,5 +1,6 @@
 // What is made of random tensors: dropout in all its forms, rrelu, normal with tensor parameters, multinomial.
 #include "ops/compose.h"
+#include "ops/random/draw.h"
 #include "ops/random/generator.h"
 #include "ops/shape/element.h"
 #include "ops/shape/geometry.h"
@@ -164,7 +165,8 @@ static nbx_status normal_tensor_tensor(nbx_op_call *c) {
 
 // ---------------------------------------------------------------------------------------------------------- multinomial
 // multinomial(self, num_samples, replacement): each row of self holds weights.
-static nbx_status check_weights(nbx_op_call *c, const nbx_tensor *self) {
+nbx_status nbx_multinomial_check(nbx_op_call *c) {
+    const nbx_tensor *self = arg_tensor(c, 0);
     const int64_t samples = arg_int(c, 1);
     if (self->rank != 1 && self->rank != 2) return nbx_call_fail(c, NBX_ERROR_SHAPE, "takes a vector or a matrix, not a tensor of %d dims", self->rank);
     if (!nbx_dtype_is_float((nbx_dtype)self->dtype)) return nbx_call_fail(c, NBX_ERROR_DTYPE, "takes floating weights, not %s", nbx_dtype_name((nbx_dtype)self->dtype));
@@ -230,14 +232,10 @@ static nbx_status sample_with_replacement(nbx_op_call *c, const nbx_tensor *self
     return nbx_give(c, 0, NBX_DO(c->ctx, "aten::select.int", T(out), I(0), I(0)));
 }
 
-static nbx_status multinomial(nbx_op_call *c) {
+// Without replacement: the largest of weight / exponential are a sample.
+nbx_status nbx_multinomial_by_quotients(nbx_op_call *c) {
     const nbx_tensor *self = arg_tensor(c, 0);
-    if (check_weights(c, self) != NBX_OK) return c->ctx->status;
-    const int64_t categories = self->shape[self->rank - 1], rows = self->rank == 2 ? self->shape[0] : 1, samples = arg_int(c, 1);
-    const double *weights = read_weights(c, self, rows, categories);
-    if (weights == NULL) return c->ctx->status;
-    if (arg_bool(c, 2) && samples > 1) return sample_with_replacement(c, self, weights, rows, categories);
-    // Without replacement: the largest of weight / exponential are a sample.
+    const int64_t samples = arg_int(c, 1);
     const nbx_tensor *q = NBX_DO(c->ctx, "aten::exponential_", T(NBX_DO(c->ctx, "aten::empty_like", T(self))), F(1), c->args[3]);
     q = do_div(c->ctx, self, q);
     if (samples == 1) return nbx_give(c, 0, NBX_DO(c->ctx, "aten::argmax", T(q), I(-1), B(true)));
@@ -245,6 +243,16 @@ static nbx_status multinomial(nbx_op_call *c) {
     const nbx_value args[] = {T(q), I(samples)};
     if (nbx_do_many(c->ctx, "aten::topk", 2, args, both, 2) != NBX_OK) return c->ctx->status;
     return out_tensor(c, 0, both[1].as.tensor);
+}
+
+static nbx_status multinomial(nbx_op_call *c) {
+    const nbx_tensor *self = arg_tensor(c, 0);
+    if (nbx_multinomial_check(c) != NBX_OK) return c->ctx->status;
+    const int64_t categories = self->shape[self->rank - 1], rows = self->rank == 2 ? self->shape[0] : 1, samples = arg_int(c, 1);
+    const double *weights = read_weights(c, self, rows, categories);
+    if (weights == NULL) return c->ctx->status;
+    if (arg_bool(c, 2) && samples > 1) return sample_with_replacement(c, self, weights, rows, categories);
+    return nbx_multinomial_by_quotients(c);
 }
 
 // _sample_dirichlet(alpha): gamma numbers, divided by their sum.

@@ -9,7 +9,9 @@
 enum { N = 624, M = 397 };
 
 void nbx_generator_seed(nbx_generator *g, uint64_t seed) {
+    const bool of_host = g->of_host, of_device = g->of_device;
     memset(g, 0, sizeof *g);
+    g->of_host = of_host, g->of_device = of_device;
     g->seed = seed;
     g->state[0] = (uint32_t)seed;
     for (uint32_t j = 1; j < N; j++) g->state[j] = 1812433253u * (g->state[j - 1] ^ g->state[j - 1] >> 30) + j;
@@ -56,18 +58,25 @@ double nbx_generator_normal(nbx_generator *g) {
 }
 
 // ----------------------------------------------------------------------------------------------------- as callers see it
-nbx_generator *nbx_generator_create(nbx_context *ctx, uint64_t seed) {
-    nbx_generator *g = nbx_alloc(sizeof *g);
-    if (g == NULL) nbx_fail_memory(ctx, sizeof *g, "generator");
-    else nbx_generator_seed(g, seed);
+nbx_generator *nbx_generator_create_on(nbx_context *ctx, nbx_device device, uint64_t seed) {
+    nbx_generator *g = nbx_alloc_zero(sizeof *g);
+    if (g == NULL) {
+        nbx_fail_memory(ctx, sizeof *g, "generator");
+        return NULL;
+    }
+    g->of_host = device.type == NBX_CPU, g->of_device = !g->of_host;
+    nbx_generator_seed(g, seed);
     return g;
 }
+
+nbx_generator *nbx_generator_create(nbx_context *ctx, uint64_t seed) { return nbx_generator_create_on(ctx, (nbx_device){NBX_CPU, 0}, seed); }
 
 void nbx_generator_destroy(nbx_generator *generator) { nbx_free(generator); }
 
 nbx_generator *nbx_context_generator(nbx_context *ctx) {
     if (ctx->generator == NULL) {
         ctx->generator = nbx_generator_create(ctx, NBX_GENERATOR_DEFAULT_SEED);
+        if (ctx->generator) ctx->generator->of_device = true;
         ctx->destroy_generator = nbx_generator_destroy;
     }
     return ctx->generator;
@@ -94,7 +103,17 @@ typedef struct torch_state {
     uint8_t has_float, more[3];
 } torch_state;
 
+// The same of a CUDA generator.
+typedef struct torch_device_state {
+    uint64_t seed, offset;
+} torch_device_state;
+
 size_t nbx_generator_get_state(const nbx_generator *g, void *bytes, size_t size) {
+    const torch_device_state device = {g->seed, g->philox_offset};
+    if (!g->of_host) {
+        if (bytes != NULL) memcpy(bytes, &device, size < sizeof device ? size : sizeof device);
+        return sizeof device;
+    }
     torch_state s = {.seed = g->seed, .left = g->left, .seeded = 1, .next = (uint64_t)g->next, .normal_y = g->next_double, .has_double = g->has_double,
                      .next_float = g->next_float, .has_float = g->has_float};
     for (int i = 0; i < N; i++) s.state[i] = g->state[i];
@@ -104,6 +123,13 @@ size_t nbx_generator_get_state(const nbx_generator *g, void *bytes, size_t size)
 
 nbx_status nbx_generator_set_state(nbx_context *ctx, nbx_generator *g, const void *bytes, size_t size) {
     torch_state s;
+    torch_device_state device;
+    if (g->of_device && size == sizeof device) {
+        memcpy(&device, bytes, sizeof device);
+        g->seed = device.seed, g->philox_offset = device.offset;
+        return NBX_OK;
+    }
+    if (!g->of_host) return nbx_fail(ctx, NBX_ERROR_FORMAT, "the state of a CUDA generator has %zu bytes, not %zu", sizeof device, size);
     if (size != sizeof s) return nbx_fail(ctx, NBX_ERROR_FORMAT, "a generator's state has %zu bytes, not %zu", sizeof s, size);
     memcpy(&s, bytes, sizeof s);
     if (s.left < 1 || s.left > N || s.next > N) return nbx_fail(ctx, NBX_ERROR_FORMAT, "the bytes are no generator's state");

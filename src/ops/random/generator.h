@@ -17,6 +17,7 @@ struct nbx_generator {
     double next_double;        // the second of a pair of normals, for the next call
     float next_float;
     uint64_t philox_offset;    // of CUDA kernels, in multiples of 4
+    bool of_host, of_device;   // which of the two streams it stands for: the context's generator both
 };
 
 #define NBX_GENERATOR_DEFAULT_SEED 67280421310721u
@@ -31,6 +32,13 @@ static inline double nbx_generator_double(nbx_generator *g) {
 }
 // Standard normal by Box and Muller: pairs, of which the second is kept for the next call.
 double nbx_generator_normal(nbx_generator *g);
+
+// Takes so many words of a thread's stream on CUDA; returns where they begin.
+static inline uint64_t nbx_generator_reserve(nbx_generator *g, uint64_t words) {
+    const uint64_t offset = g->philox_offset;
+    g->philox_offset += (words + 3) / 4 * 4;
+    return offset;
+}
 
 // The generator of an argument, or the context's own, which is made on first use. NULL: out of memory.
 nbx_generator *nbx_generator_of(nbx_op_call *c, int arg);

@@ -3,41 +3,23 @@
 // differently there: 16 uniforms become 8 pairs.
 #include "cpu/pool.h"
 #include "ops/iter.h"
+#include "ops/random/draw.h"
 #include "ops/random/generator.h"
 #include "ops/shape/element.h"
 #include "ops/shape/geometry.h"
 #include "ops/shape/move.h"
+#include "ops/sort/keys.h"
 
 #include <math.h>
 #include <string.h>
 
-typedef enum draw_kind {
-    DRAW_UNIFORM, DRAW_NORMAL, DRAW_LOG_NORMAL, DRAW_EXPONENTIAL, DRAW_GEOMETRIC, DRAW_CAUCHY, DRAW_BERNOULLI, DRAW_BERNOULLI_TENSOR,
-    DRAW_FULL, DRAW_RANGE, DRAW_POISSON, DRAW_GAMMA, DRAW_BINOMIAL,
-} draw_kind;
-
-// How a row reads its arguments; -1: absent.
-typedef struct fill_form {
-    draw_kind kind;
-    int a, b;          // parameters
-    int generator;
-    int size, dtype;   // of factories: rand(size, *, dtype)
-    int like;          // the tensor that gives shape and dtype
-    double standard_a, standard_b;  // the parameters when a and b are -1
-} fill_form;
-
-typedef struct draw {
-    nbx_generator *g;
-    nbx_dtype dtype, second_dtype, third_dtype;
-    draw_kind kind;
-    double a, b;
-    uint64_t range;    // DRAW_RANGE: of so many, from base on; 0: all 64 bits
-    int64_t base;
-    int64_t failed;    // elements whose parameter is none of the distribution
-} draw;
+typedef nbx_generator variate_source;
+static double variate_uniform(nbx_generator *g) { return nbx_generator_double(g); }
+static double variate_normal(nbx_generator *g) { return nbx_generator_normal(g); }
+#include "ops/random/variates.h"
 
 // ------------------------------------------------------------------------------------------------------------- one number
-static double uniform_of(draw *d) {
+static double uniform_of(nbx_draw *d) {
     switch (d->dtype) {
     case NBX_FLOAT64: return nbx_generator_double(d->g) * (d->b - d->a) + d->a;
     case NBX_FLOAT16: return (double)((float)(nbx_generator_next32(d->g) & 0x7ff) * 0x1p-11f * ((float)d->b - (float)d->a) + (float)d->a);
@@ -46,7 +28,7 @@ static double uniform_of(draw *d) {
     }
 }
 
-static double cauchy_of(draw *d) {
+static double cauchy_of(nbx_draw *d) {
     const double eps = 2.220446049250313e-16;
     double u = nbx_generator_double(d->g);
     u = u > 1 - eps ? 1 - eps : u < eps ? eps : u;
@@ -54,7 +36,7 @@ static double cauchy_of(draw *d) {
 }
 
 // random_(): all numbers that the dtype holds exactly, from 0 on.
-static int64_t full_of(draw *d) {
+static int64_t full_of(nbx_draw *d) {
     const uint32_t word = d->dtype == NBX_INT64 || d->dtype == NBX_UINT64 || d->dtype == NBX_FLOAT64 ? 0 : nbx_generator_next32(d->g);
     switch (d->dtype) {
     case NBX_INT64: return (int64_t)(nbx_generator_next64(d->g) & INT64_MAX);
@@ -73,89 +55,13 @@ static int64_t full_of(draw *d) {
     }
 }
 
-static int64_t range_of(draw *d) {
+static int64_t range_of(nbx_draw *d) {
     if (d->range == 0) return (int64_t)nbx_generator_next64(d->g);
     const uint64_t word = d->range >= (uint64_t)1 << 28 ? nbx_generator_next64(d->g) : nbx_generator_next32(d->g);
     return (int64_t)(word % d->range + (uint64_t)d->base);
 }
 
-// Poisson numbers: by products of uniforms below a mean of 10, above it Hoermann's transformed rejection (1993).
-static int64_t poisson_of(nbx_generator *g, double mean) {
-    if (mean < 10) {
-        const double limit = exp(-mean);
-        double product = mean == 0 ? 0 : nbx_generator_double(g);
-        int64_t k = 0;
-        for (; product > limit; k++) product *= nbx_generator_double(g);
-        return k;
-    }
-    const double root = sqrt(mean), log_mean = log(mean), b = 0.931 + 2.53 * root, a = -0.059 + 0.02483 * b;
-    const double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4), vr = 0.9277 - 3.6224 / (b - 2);
-    for (;;) {
-        const double u = nbx_generator_double(g) - 0.5, v = nbx_generator_double(g), us = 0.5 - fabs(u);
-        const int64_t k = (int64_t)floor((2 * a / us + b) * u + mean + 0.43);
-        if (us >= 0.07 && v <= vr) return k;
-        if (k < 0 || (us < 0.013 && v > us)) continue;
-        if (log(v) + log(inverse_alpha) - log(a / (us * us) + b) <= -mean + (double)k * log_mean - lgamma((double)k + 1)) return k;
-    }
-}
-
-// Gamma numbers after Marsaglia and Tsang (2000); shapes below 1 are raised by a uniform.
-static double gamma_of(nbx_generator *g, double alpha) {
-    double scale = 1;
-    if (alpha == 0) return 0;
-    if (alpha < 1) {
-        scale = pow(1 - nbx_generator_double(g), 1 / alpha);
-        alpha += 1;
-    }
-    const double d = alpha - 1.0 / 3.0, c = 1 / sqrt(9 * d);
-    if (!(d > 0)) return NAN;  // no number would ever be taken
-    for (;;) {
-        double x, y;
-        do {
-            x = nbx_generator_normal(g);
-            y = 1 + c * x;
-        } while (y <= 0);
-        const double v = y * y * y, u = 1 - nbx_generator_double(g), xx = x * x;
-        if (u < 1 - 0.0331 * xx * xx || log(u) < 0.5 * xx + d * (1 - v + log(v))) return scale * d * v;
-    }
-}
-
-static double stirling_tail(double k) {
-    static const double first[] = {0.0810614667953272,  0.0413406959554092,  0.0276779256849983,  0.02079067210376509, 0.0166446911898211,
-                                   0.0138761288230707,  0.0118967099458917,  0.0104112652619720,  0.00925546218271273, 0.00833056343336287};
-    if (k <= 9) return first[(int)k];
-    const double next = (k + 1) * (k + 1);
-    return (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / next) / next) / (k + 1);
-}
-
-// Binomial numbers: by waiting times when few successes are expected, else Hoermann's BTRS (1993).
-static double binomial_of(nbx_generator *g, double count, double p) {
-    if (count <= 0 || p <= 0) return 0;
-    if (p >= 1) return count;
-    if (p > 0.5) return count - binomial_of(g, count, 1 - p);
-    if (p != p) return p;
-    if (count * p < 10) {
-        double sum = 0, successes = 0;
-        for (;;) {
-            sum += ceil(log(nbx_generator_double(g)) / log1p(-p));
-            if (sum > count) return successes;
-            successes++;
-        }
-    }
-    const double spread = sqrt(count * p * (1 - p)), b = 1.15 + 2.53 * spread, a = -0.0873 + 0.0248 * b + 0.01 * p, c = count * p + 0.5, vr = 0.92 - 4.2 / b;
-    const double r = p / (1 - p), alpha = (2.83 + 5.1 / b) * spread, m = floor((count + 1) * p);
-    for (;;) {
-        const double u = nbx_generator_double(g) - 0.5, v = nbx_generator_double(g), us = 0.5 - fabs(u), k = floor((2 * a / us + b) * u + c);
-        if (us >= 0.07 && v <= vr) return k;
-        if (k < 0 || k > count) continue;
-        const double left = log(v * alpha / (a / (us * us) + b));
-        const double right = (m + 0.5) * log((m + 1) / (r * (count - m + 1))) + (count + 1) * log((count - m + 1) / (count - k + 1)) +
-                             (k + 0.5) * log(r * (count - k + 1) / (k + 1)) + stirling_tail(m) + stirling_tail(count - m) - stirling_tail(k) - stirling_tail(count - k);
-        if (left <= right) return k;
-    }
-}
-
-static void draw_one(draw *d, char *to, const char *second, const char *third) {
+static void draw_one(nbx_draw *d, char *to, const char *second, const char *third) {
     nbx_generator *g = d->g;
     double p;
     switch (d->kind) {
@@ -201,7 +107,7 @@ static void draw_one(draw *d, char *to, const char *second, const char *third) {
 }
 
 static void draw_run(void *arg, char *const *pointers, const int64_t *strides, int64_t count) {
-    draw *d = arg;
+    nbx_draw *d = arg;
     const bool two = d->second_dtype != NBX_DTYPE_NONE, three = d->third_dtype != NBX_DTYPE_NONE;
     for (int64_t i = 0; i < count; i++)
         draw_one(d, pointers[0] + i * strides[0], two ? pointers[1] + i * strides[1] : NULL, three ? pointers[2] + i * strides[2] : NULL);
@@ -224,7 +130,7 @@ ELEMENT_INLINE void pairs_of(nbx_dtype d, float mean, float std, double *u) {
     }
 }
 
-static void box_muller(draw *d, double *u) {
+static void box_muller(nbx_draw *d, double *u) {
     if (d->dtype == NBX_FLOAT16) pairs_of(NBX_FLOAT16, step_of(NBX_FLOAT16, (float)d->a), step_of(NBX_FLOAT16, (float)d->b), u);
     else if (d->dtype == NBX_BFLOAT16) pairs_of(NBX_BFLOAT16, step_of(NBX_BFLOAT16, (float)d->a), step_of(NBX_BFLOAT16, (float)d->b), u);
     else if (d->dtype == NBX_FLOAT32) pairs_of(NBX_FLOAT32, (float)d->a, (float)d->b, u);
@@ -236,9 +142,9 @@ static void box_muller(draw *d, double *u) {
 }
 
 // The uniforms are all drawn first; what the last 16 overlap is drawn anew.
-static void normal_blocks(draw *d, char *to, int64_t count) {
+static void normal_blocks(nbx_draw *d, char *to, int64_t count) {
     const int64_t width = (int64_t)nbx_dtype_size(d->dtype);
-    draw unit = *d;
+    nbx_draw unit = *d;
     double u[16];
     unit.kind = DRAW_UNIFORM, unit.a = 0, unit.b = 1;
     for (int64_t i = 0; i < count; i++) draw_one(&unit, to + i * width, NULL, NULL);
@@ -288,9 +194,9 @@ static int64_t greatest_of(nbx_dtype d) {
     }
 }
 
-static nbx_status plan(nbx_op_call *c, nbx_dtype dtype, draw *d) {
-    const fill_form *f = c->op->data;
-    *d = (draw){.dtype = dtype, .second_dtype = NBX_DTYPE_NONE, .third_dtype = NBX_DTYPE_NONE, .kind = f->kind};
+nbx_status nbx_draw_of(nbx_op_call *c, nbx_dtype dtype, nbx_draw *d) {
+    const nbx_fill_form *f = c->op->data;
+    *d = (nbx_draw){.dtype = dtype, .second_dtype = NBX_DTYPE_NONE, .third_dtype = NBX_DTYPE_NONE, .kind = f->kind};
     d->a = parameter(c, f->a, f->standard_a);
     d->b = parameter(c, f->b, f->standard_b);
     if (takes_floats_only(f->kind) && !nbx_dtype_is_float(dtype) && !nbx_dtype_is_complex(dtype))
@@ -335,8 +241,8 @@ static nbx_status plan(nbx_op_call *c, nbx_dtype dtype, draw *d) {
 }
 
 static nbx_status fill_infer(nbx_op_call *c) {
-    const fill_form *f = c->op->data;
-    draw d;
+    const nbx_fill_form *f = c->op->data;
+    nbx_draw d;
     if (f->size >= 0) {  // a factory; of its out= form the dtype is that of out
         int rank;
         const int64_t *shape = arg_ints(c, f->size, &rank);
@@ -347,7 +253,7 @@ static nbx_status fill_infer(nbx_op_call *c) {
         }
         for (int i = 0; i < rank; i++)
             if (shape[i] < 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "size %lld of dim %d is negative", (long long)shape[i], i);
-        return plan(c, dtype, &d) == NBX_OK && out_new(c, 0, dtype, rank, shape, NULL) ? NBX_OK : c->ctx->status;
+        return nbx_draw_of(c, dtype, &d) == NBX_OK && out_new(c, 0, dtype, rank, shape, NULL) ? NBX_OK : c->ctx->status;
     }
     const nbx_tensor *self = arg_tensor(c, f->like);
     nbx_dtype dtype = (nbx_dtype)self->dtype;
@@ -359,7 +265,7 @@ static nbx_status fill_infer(nbx_op_call *c) {
     const nbx_tensor *target = nbx_call_target(c, 0);
     const bool in_target = strstr(c->op->name, "_like") || !strcmp(c->op->name, "aten::bernoulli");  // these draw in the dtype of out
     if (target && in_target) dtype = (nbx_dtype)target->dtype;
-    if (plan(c, dtype, &d) != NBX_OK) return c->ctx->status;
+    if (nbx_draw_of(c, dtype, &d) != NBX_OK) return c->ctx->status;
     if (f->kind == DRAW_BERNOULLI_TENSOR || f->kind == DRAW_POISSON || f->kind == DRAW_GAMMA) {
         const nbx_tensor *p = arg_tensor(c, f->a);
         if (!nbx_dtype_is_float((nbx_dtype)p->dtype)) return nbx_call_fail(c, NBX_ERROR_DTYPE, "its parameter must be floating, not %s", nbx_dtype_name((nbx_dtype)p->dtype));
@@ -387,7 +293,7 @@ static nbx_status fill_infer(nbx_op_call *c) {
 
 // --------------------------------------------------------------------------------------------------------------- kernel
 // Complex numbers are pairs, drawn one after another; the parts of a standard normal have half the variance.
-static nbx_status fill_pairs(draw *d, const nbx_tensor *out) {
+static nbx_status fill_pairs(nbx_draw *d, const nbx_tensor *out) {
     nbx_tensor parts = *out;
     int64_t shape[NBX_MAX_RANK + 1], stride[NBX_MAX_RANK + 1];
     for (int i = 0; i < out->rank; i++) shape[i] = out->shape[i], stride[i] = 2 * out->stride[i];
@@ -410,10 +316,10 @@ static nbx_status fill_pairs(draw *d, const nbx_tensor *out) {
 }
 
 static nbx_status fill(nbx_op_call *c) {
-    const fill_form *f = c->op->data;
+    const nbx_fill_form *f = c->op->data;
     const nbx_tensor *out = out_get(c, 0);
-    draw d;
-    if (plan(c, (nbx_dtype)out->dtype, &d) != NBX_OK) return c->ctx->status;
+    nbx_draw d;
+    if (nbx_draw_of(c, (nbx_dtype)out->dtype, &d) != NBX_OK) return c->ctx->status;
     d.g = nbx_generator_of(c, f->generator);
     if (d.g == NULL) return c->ctx->status;
     if (out->numel == 0) return NBX_OK;
@@ -458,6 +364,7 @@ static nbx_status randperm_infer(nbx_op_call *c) {
     if (nbx_dtype_is_complex(dtype) || dtype == NBX_BOOL) return nbx_call_fail(c, NBX_ERROR_DTYPE, "%s is not accepted", nbx_dtype_name(dtype));
     if (n > 0 && n - 1 > greatest_of(dtype)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "n %lld is too large for %s", (long long)n, nbx_dtype_name(dtype));
     c->scratch_bytes = sizeof(int64_t) * (size_t)n;
+    if (c->device.type != NBX_CPU) c->scratch_bytes += 256 + nbx_device_sort_bytes(1, n);
     return out_new(c, 0, dtype, 1, &n, NULL) ? NBX_OK : c->ctx->status;
 }
 
@@ -495,7 +402,7 @@ static nbx_status randint_like_tensor(nbx_op_call *c) {
 
 // -------------------------------------------------------------------------------------------------------------- the rows
 #define FILL(overload, ...)                                                                                            \
-    {.name = "aten::" overload, .infer = fill_infer, .cpu = NBX_CPU_KERNEL_ONE(fill), .flags = NBX_OP_STRIDED_SAME | NBX_OP_RANDOM, .data = &(const fill_form){__VA_ARGS__}}
+    {.name = "aten::" overload, .infer = fill_infer, .cpu = NBX_CPU_KERNEL_ONE(fill), .flags = NBX_OP_STRIDED_SAME | NBX_OP_RANDOM, .data = &(const nbx_fill_form){__VA_ARGS__}}
 #define LIKE(kind, a, b, generator) kind, a, b, generator, -1, -1, 0, 0, 1
 #define MAKE(kind, a, b, generator, size) kind, a, b, generator, size, size + 1, -1, 0, 1
 const nbx_op nbx_ops_random[] = {
