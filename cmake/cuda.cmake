@@ -24,7 +24,7 @@ if(NBX_CUDA)
         endif()
         set_target_properties(nbx_cuda_objects PROPERTIES CUDA_RUNTIME_LIBRARY Static)
         # Where a step rounded otherwise than on the CPU would choose another pixel or box.
-        set_source_files_properties(src/ops/vision/vision_cuda.cu src/ops/pool/pool_planes_cuda.cu PROPERTIES COMPILE_OPTIONS -fmad=false)
+        set_source_files_properties(src/ops/vision/vision_cuda.cu src/ops/pool/pool_planes_cuda.cu src/ops/matmul/quantized_cuda.cu PROPERTIES COMPILE_OPTIONS -fmad=false)
         # What is pure of the core is compiled in; the rest is called back through ops/host.def.
         add_library(nbx_cuda SHARED $<TARGET_OBJECTS:nbx_cuda_objects> src/core/dtype.c src/core/shape.c)
         target_include_directories(nbx_cuda PRIVATE include src)

@@ -16,6 +16,7 @@ extern "C" {
 #include "ops/elementwise/elementwise.h"
 #include "ops/index/rows.h"
 #include "ops/matmul/product.h"
+#include "ops/matmul/quantized.h"
 #include "ops/pad/fold.h"
 #include "ops/pool/pooling.h"
 #include "ops/random/draw.h"

@@ -38,6 +38,7 @@ static nbx_status describe(nbx_op_call *c, int64_t row_step) {
     const bool matrix = a->rank != b->rank;
     const int64_t shape[] = {a->rank == 3 ? a->shape[0] : offs ? offs->shape[0] : 0, m, n}, stride[] = {m * row, row, 1};
     if (!out_new(c, 0, (nbx_dtype)a->dtype, matrix ? 2 : 3, shape + matrix, stride + matrix)) return c->ctx->status;
+    if (c->device.type != NBX_CPU) return NBX_OK;
     grouped_product p;
     product_of(c, &p);
     // Sizes are known later. Most scratch is wanted by all rows, or by the few that have a kernel of their own; a shorter

@@ -53,7 +53,8 @@ static nbx_status finish(nbx_op_call *c, int64_t m, int64_t n) {
     quantized_product p;
     nbx_quantized_product(c, &p);
     const nbx_gemm g = {.m = m, .n = n, .k = p.w.k, .batch = 1, .dtype = p.rounds_input ? NBX_FLOAT32 : p.dtype, .out_dtype = p.dtype};
-    c->scratch_bytes = (size_t)(nbx_quantized_rows(&p) + nbx_quantized_sums(&p)) * sizeof(float) + nbx_gemm_scratch_bytes(&g, c->ctx->threads);
+    c->scratch_bytes = (size_t)(nbx_quantized_rows(&p) + nbx_quantized_sums(&p)) * sizeof(float);
+    if (c->device.type == NBX_CPU) c->scratch_bytes += nbx_gemm_scratch_bytes(&g, c->ctx->threads);
     return NBX_OK;
 }
 

@@ -2,6 +2,9 @@
 #ifndef NBX_OPS_QUANTIZED_H
 #define NBX_OPS_QUANTIZED_H
 
+#include <math.h>
+
+#include "core/both.h"
 #include "ops/op.h"
 
 typedef enum quantized_format {
@@ -14,6 +17,13 @@ typedef enum quantized_format {
     QUANTIZED_FLOATS,  // float [n, k / 2], each the value of a byte that holds q + 8 of k = 2 i (low half) and 2 i + 1
 } quantized_format;
 
+// Where QUANTIZED_BLOCKS keeps [n, k]: the byte, and the shift in it.
+NBX_BOTH int64_t quantized_block(int64_t n, int64_t k, int64_t all_n, int64_t all_k, int *shift) {
+    const int64_t block = n / 64 * 64, wide = all_n - block < 64 ? all_n - block : 64, at = n - block;
+    *shift = (int)(wide == 64 ? at / 32 * 4 : at % 2 * 4);
+    return block * (all_k / 2) + k * (wide / 2) + (wide == 64 ? at % 32 : at / 2);
+}
+
 typedef struct quantized_weights {
     quantized_format format;
     const void *data;
@@ -25,10 +35,27 @@ typedef struct quantized_weights {
 } quantized_weights;
 
 // Where QUANTIZED_TILES keeps [n, k]: the word, and the shift in it.
-static inline int64_t quantized_tile(int64_t n, int64_t k, int64_t all_k, int64_t tiles, int *shift) {
+NBX_BOTH int64_t quantized_tile(int64_t n, int64_t k, int64_t all_k, int64_t tiles, int *shift) {
     const int64_t pair = k % 16 / 2, lane = n % 8 * 4 + pair % 4;
     *shift = (int)(4 * (k % 2 * 4 + k % 32 / 16 * 2 + pair / 4));
     return ((n / 8 * (all_k / (16 * tiles)) + k / (16 * tiles)) * 32 + lane) * (tiles / 2) + k % (16 * tiles) / 32;
+}
+
+// A row of the input in 8 bits: the integers over its range, which includes 0, minus the integer that stands for 0, times the step.
+typedef struct quantized_scale {
+    float scale, step, zero;
+} quantized_scale;
+
+NBX_BOTH quantized_scale quantized_scale_of(float least, float most) {
+    quantized_scale s;
+    s.scale = least == most ? 1 : 255 / (most - least), s.step = 1 / s.scale;
+    const float low = least * s.scale, high = most * s.scale, zero = -128 + low + (127 + high) > 0 ? -128 - low : 127 - high;
+    s.zero = rintf(zero < -128 ? -128 : zero > 127 ? 127 : zero);
+    return s;
+}
+NBX_BOTH float quantized_rounded(const quantized_scale *s, float x) {
+    const float q = roundf(x * s->scale) + s->zero;
+    return ((q < -128 ? -128 : q > 127 ? 127 : q) - s->zero) * s->step;
 }
 
 // The product that a call asks for; data pointers are NULL while results are being described.

@@ -67,7 +67,7 @@ static void unpack(const void *weights, int64_t col, int64_t cols, int64_t k, in
 }
 
 // ------------------------------------------------------------------------------------------------------- rounded input
-// A row in 8 bits: the integers over the row's range, which includes 0, minus the integer that stands for 0, times the step.
+// A row in 8 bits.
 static void round_row(nbx_dtype dtype, const void *x, int64_t first, int64_t stride, int64_t count, float *to) {
     float least = 0, most = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -75,13 +75,8 @@ static void round_row(nbx_dtype dtype, const void *x, int64_t first, int64_t str
         least = to[i] < least ? to[i] : least;
         most = to[i] > most ? to[i] : most;
     }
-    const float scale = least == most ? 1 : 255 / (most - least), step = 1 / scale, low = least * scale, high = most * scale;
-    float zero = -128 + low + (127 + high) > 0 ? -128 - low : 127 - high;
-    zero = rintf(zero < -128 ? -128 : zero > 127 ? 127 : zero);
-    for (int64_t i = 0; i < count; i++) {
-        const float q = roundf(to[i] * scale) + zero;
-        to[i] = ((q < -128 ? -128 : q > 127 ? 127 : q) - zero) * step;
-    }
+    const quantized_scale s = quantized_scale_of(least, most);
+    for (int64_t i = 0; i < count; i++) to[i] = quantized_rounded(&s, to[i]);
 }
 
 typedef struct rounding {
