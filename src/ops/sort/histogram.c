@@ -35,6 +35,9 @@ static nbx_status find_range(nbx_op_call *c, const nbx_tensor *self, double *low
     return NBX_OK;
 }
 
+// A range, counts, and the bins of elements that have weights.
+static size_t device_scratch(int64_t bins, int64_t weighted) { return 8 * (4 + (size_t)bins + (size_t)weighted); }
+
 // ----------------------------------------------------------------------------------------------------------------- histc
 static nbx_status histc_infer(nbx_op_call *c) {
     const nbx_tensor *self = arg_tensor(c, 0);
@@ -42,7 +45,9 @@ static nbx_status histc_infer(nbx_op_call *c) {
     if (!nbx_dtype_is_float((nbx_dtype)self->dtype)) return nbx_call_fail(c, NBX_ERROR_DTYPE, "takes floating tensors, not %s", nbx_dtype_name((nbx_dtype)self->dtype));
     if (bins <= 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "%lld bins", (long long)bins);
     if (nbx_scalar_to_double(&c->args[2]) > nbx_scalar_to_double(&c->args[3])) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "max is less than min");
-    return out_new(c, 0, (nbx_dtype)self->dtype, 1, &bins, NULL) ? NBX_OK : c->ctx->status;
+    if (!out_new(c, 0, (nbx_dtype)self->dtype, 1, &bins, NULL)) return c->ctx->status;
+    if (c->device.type != NBX_CPU) c->scratch_bytes = device_scratch(bins, 0);
+    return NBX_OK;
 }
 
 static nbx_status histc(nbx_op_call *c) {
@@ -86,7 +91,9 @@ static nbx_status histogram_infer(nbx_op_call *c) {
         if (range->count != 2 || !isfinite(range->as.floats[0]) || !isfinite(range->as.floats[1]) || range->as.floats[0] > range->as.floats[1])
             return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "range must be two finite numbers, the lower first");
     }
-    return out_new(c, 0, d, 1, &bins, NULL) && out_new(c, 1, d, 1, &count, NULL) ? NBX_OK : c->ctx->status;
+    if (!out_new(c, 0, d, 1, &bins, NULL) || !out_new(c, 1, d, 1, &count, NULL)) return c->ctx->status;
+    if (c->device.type != NBX_CPU) c->scratch_bytes = device_scratch(bins, weight ? self->numel : 0);
+    return NBX_OK;
 }
 
 static double edge_at(const nbx_tensor *edges, int64_t i) { return value_at(edges, i); }
