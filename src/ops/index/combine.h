@@ -8,6 +8,8 @@
 extern "C" {
 #endif
 
+enum { NBX_SCATTER_SHORT = 256 };  // lines of an index in which a GPU looks for a later one of the same value by going through them
+
 typedef enum nbx_combine { NBX_COMBINE_SET, NBX_COMBINE_ADD, NBX_COMBINE_MUL, NBX_COMBINE_MAX, NBX_COMBINE_MIN } nbx_combine;
 
 // to[i] = to[i] op from[i], rounded to the dtype each time; strides in bytes. float16 and bfloat16 compute in float; bool adds

@@ -1,11 +1,13 @@
 // Rows chosen by index tensors, gather and scatter on CUDA.
 //   reads and plain writes   a thread per element, per 4 of dense lines, or per 16 bytes of a dense row
-//   writes that may meet     integers by atomics (any order gives the same); floats in the order of the index: a thread walks
-//                            the whole index for its element of a row, so results are the same from run to run
+//   writes that may meet     of plain ones the last counts, which is looked for first; integers are combined by atomics (any
+//                            order gives the same), floats in the order of the index: a thread walks the whole index for its
+//                            element of a row. So results are the same from run to run
 // An index out of range writes the stream's fault slot and touches nothing.
 #include "cuda/flat.cuh"
 #include "ops/elementwise/engine.cuh"
 #include "ops/index/rows.h"
+#include "ops/sort/keys.cuh"
 
 #include <string.h>
 
@@ -26,6 +28,7 @@ typedef struct rows_call {
     bool narrow[ROW_INDICES];  // int32
     int64_t size[ROW_INDICES], step[ROW_INDICES], index_stride[ROW_INDICES][ROW_DIMS];
     dims_of entries, before, after;
+    const uint8_t *loses;      // of each entry: a later one writes the same place; NULL: none does
     nbx_fault_slot *fault;
     int op;
 } rows_call;
@@ -151,12 +154,93 @@ static __device__ __forceinline__ bool entry_place(const rows_call &p, int64_t e
     return true;
 }
 
+// Number of the place in the table that an entry names; -1: out of range.
+static __device__ __forceinline__ int64_t entry_number(const rows_call &p, int64_t entry) {
+    int64_t at[ROW_DIMS], number = 0;
+    for (int i = p.entries.rank - 1; i >= 0; i--) {
+        const int64_t rest = entry / p.entries.shape[i];
+        at[i] = entry - rest * p.entries.shape[i];
+        entry = rest;
+    }
+    for (int k = 0; k < p.count; k++) {
+        const char *from = p.index[k];
+        for (int i = 0; i < p.entries.rank; i++) from += at[i] * p.index_stride[k][i];
+        int64_t value = p.narrow[k] ? *(const int32_t *)from : *(const int64_t *)from;
+        if (p.wrap && value < 0) value += p.size[k];
+        if (value < 0 || value >= p.size[k]) return -1;
+        number = number * p.size[k] + value;
+    }
+    return number;
+}
+
+static __global__ void __launch_bounds__(ROW_THREADS) number_entries(const __grid_constant__ rows_call p, int64_t *numbers) {
+    const int64_t entry = (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x;
+    if (entry < p.entries.count) numbers[entry] = entry_number(p, entry);
+}
+
+static __global__ void __launch_bounds__(ROW_THREADS) compare_entries(const int64_t *numbers, int64_t count, uint8_t *loses) {
+    const int64_t entry = (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x;
+    if (entry >= count) return;
+    bool meets = false;
+    for (int64_t i = entry + 1; i < count && !meets; i++) meets = numbers[i] == numbers[entry];
+    loses[entry] = meets;
+}
+
+static __global__ void __launch_bounds__(ROW_THREADS) claim_places(const int64_t *numbers, int64_t count, uint32_t *words) {
+    const int64_t entry = (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x;
+    if (entry < count && numbers[entry] >= 0) atomicMax(&words[numbers[entry]], (uint32_t)entry + 1);
+}
+static __global__ void __launch_bounds__(ROW_THREADS) check_claims(const int64_t *numbers, int64_t count, const uint32_t *words, uint8_t *loses) {
+    const int64_t entry = (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x;
+    if (entry < count) loses[entry] = numbers[entry] >= 0 && words[numbers[entry]] != (uint32_t)entry + 1;
+}
+
+static __global__ void __launch_bounds__(ROW_THREADS) check_sorted(const sorted_rows sorted, int64_t count, uint8_t *loses) {
+    const int64_t i = (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x;
+    if (i < count) loses[sorted.places[i]] = i + 1 < count && sorted.keys[i] == sorted.keys[i + 1];
+}
+
+// Which entries lose, in scratch.
+static nbx_status find_losers(nbx_op_call *c, rows_call *p) {
+    int64_t places = 1;
+    const int64_t entries = p->entries.count;
+    for (int k = 0; k < p->count; k++) places *= p->size[k];
+    const nbx_meeting how = nbx_rows_meeting(entries, places);
+    if (how == NBX_MEET_NEVER) return NBX_OK;
+    int64_t *numbers = (int64_t *)c->scratch;
+    uint8_t *loses = (uint8_t *)(numbers + entries);
+    char *rest = (char *)c->scratch + nbx_rows_meeting_heads(entries);
+    const unsigned blocks = (unsigned)((entries + ROW_THREADS - 1) / ROW_THREADS);
+    cudaStream_t stream = stream_of(c);
+    number_entries<<<blocks, ROW_THREADS, 0, stream>>>(*p, numbers);
+    if (how == NBX_MEET_FEW) {
+        compare_entries<<<blocks, ROW_THREADS, 0, stream>>>(numbers, entries, loses);
+    } else if (how == NBX_MEET_CLAIMED) {
+        const nbx_status status = nbx_cuda_status(c, cudaMemsetAsync(rest, 0, (size_t)places * 4, stream));
+        if (status != NBX_OK) return status;
+        claim_places<<<blocks, ROW_THREADS, 0, stream>>>(numbers, entries, (uint32_t *)rest);
+        check_claims<<<blocks, ROW_THREADS, 0, stream>>>(numbers, entries, (const uint32_t *)rest, loses);
+    } else {
+        key_rows k = {};
+        sorted_rows sorted;
+        k.along.data = (char *)numbers, k.along.dtype = NBX_UINT64, k.along.width = 8, k.along.count = 1;
+        k.rows = k.along;
+        nbx_status status = flat_push(c, &k.along, entries, 8);
+        if (status == NBX_OK) status = nbx_cuda_sort_rows(c, &k, rest, &sorted);
+        if (status != NBX_OK) return status;
+        check_sorted<<<blocks, ROW_THREADS, 0, stream>>>(sorted, entries, loses);
+    }
+    p->loses = loses;
+    return launch_status(c);
+}
+
 // A thread moves one element, or `vector` bytes of a row whose last dim is dense on both sides.
 static __global__ void __launch_bounds__(ROW_THREADS) move_rows(const __grid_constant__ rows_call p, int64_t after, int vector) {
     const int64_t item = (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x;
     if (item >= p.before.count * p.entries.count * after) return;
     int64_t table = 0, rows = 0;
     const int64_t piece = item % after, entry = item / after % p.entries.count, before = item / after / p.entries.count;
+    if (p.loses && p.loses[entry]) return;
     if (!entry_place(p, entry, &table, &rows)) return;
     add_place(p.before, before, &table, &rows);
     if (vector) {
@@ -182,6 +266,7 @@ template <int W> static __global__ void __launch_bounds__(ROW_THREADS) move_dens
     if (item >= p.before.count * p.entries.count) return;
     int64_t table = 0, rows = 0, before = 0, entry = item;
     if (p.before.count > 1) before = item / p.entries.count, entry = item - before * p.entries.count;
+    if (p.loses && p.loses[entry]) return;
     if (!entry_place(p, entry, &table, &rows)) return;
     add_place(p.before, before, &table, &rows);
     char *to = p.write ? p.table + table : p.rows + rows;
@@ -256,7 +341,8 @@ static bool dense_vectors(const rows_call *p, int *vector) {
     return false;
 }
 
-static nbx_status run_rows(nbx_op_call *c, const nbx_rows *r, const void *number = NULL) {
+// finds_losers: rows that meet differ, and there is scratch to look for them.
+static nbx_status run_rows(nbx_op_call *c, const nbx_rows *r, const void *number = NULL, bool finds_losers = false) {
     rows_call p;
     memset(&p, 0, sizeof p);
     if (number) memcpy(p.number, number, sizeof p.number);
@@ -284,6 +370,10 @@ static nbx_status run_rows(nbx_op_call *c, const nbx_rows *r, const void *number
         const int64_t items = p.before.count * p.after.count;
         combine_rows<<<(unsigned)((items + ROW_THREADS - 1) / ROW_THREADS), ROW_THREADS, 0, stream_of(c)>>>(p);
         return launch_status(c);
+    }
+    if (p.write && p.how == NBX_COMBINE_SET && p.rows && !number && finds_losers) {
+        const nbx_status status = find_losers(c, &p);
+        if (status != NBX_OK) return status;
     }
     int vector = 0;
     int64_t after = p.after.count;
@@ -384,7 +474,7 @@ static nbx_status index_put_cuda(nbx_op_call *c) {
     r.how = arg_bool(c, 3) ? NBX_COMBINE_ADD : NBX_COMBINE_SET;
     for (int d = 0; d < rank; d++) bytes[d] = nbx_broadcast_stride(values, rank, d) * r.width;
     nbx_rows_strides(&r, bytes);
-    return run_rows(c, &r);
+    return run_rows(c, &r, NULL, values->numel > 1);
 }
 
 static nbx_status select_rows(nbx_op_call *c, const nbx_tensor *self, int dim, const nbx_tensor *index, const int64_t *bytes) {
@@ -420,7 +510,7 @@ static nbx_status start_from_self(nbx_op_call *c) {
 }
 
 // source NULL: number is written to all rows; or, with neither, the element at rows.
-static nbx_status write_rows(nbx_op_call *c, char *rows, const nbx_tensor *source, nbx_combine how, bool wrap, const void *number = NULL) {
+static nbx_status write_rows(nbx_op_call *c, char *rows, const nbx_tensor *source, nbx_combine how, bool wrap, const void *number = NULL, bool finds_losers = false) {
     nbx_rows r;
     int rank;
     int64_t shape[NBX_MAX_RANK], bytes[NBX_MAX_RANK] = {0};
@@ -434,13 +524,13 @@ static nbx_status write_rows(nbx_op_call *c, char *rows, const nbx_tensor *sourc
     r.wrap = wrap;
     r.how = how;
     nbx_rows_strides(&r, bytes);
-    return run_rows(c, &r, number);
+    return run_rows(c, &r, number, finds_losers);
 }
 
 static nbx_status index_copy_cuda(nbx_op_call *c) {
     const nbx_tensor *source = arg_tensor(c, 3);
     const nbx_status status = start_from_self(c);
-    return status != NBX_OK || source->numel == 0 ? status : write_rows(c, (char *)nbx_data(source), source, NBX_COMBINE_SET, false);
+    return status != NBX_OK || source->numel == 0 ? status : write_rows(c, (char *)nbx_data(source), source, NBX_COMBINE_SET, false, NULL, true);
 }
 
 static nbx_status index_add_cuda(nbx_op_call *c) {
@@ -528,6 +618,7 @@ typedef struct lines_call {
     bool write;
     int64_t size, table_step;  // of the indexed dim
     int64_t length, index_step, values_step, lines;
+    uint32_t *last;            // of each place of a line: who writes it last, counted from 1; NULL: lines are looked through
     int rank;
     int64_t shape[LINE_DIMS], index_stride[LINE_DIMS], table_stride[LINE_DIMS], values_stride[LINE_DIMS];
     bool wide;                 // 2^31 elements and more: divide in 64 bits
@@ -558,6 +649,28 @@ static __device__ __forceinline__ bool read_index(const lines_call &p, const cha
     return false;
 }
 
+// Of several for one place the last one counts; one value for all needs no order.
+static __device__ __forceinline__ bool writes_last(const lines_call &p, int64_t line, int64_t index, int64_t i, int64_t value) {
+    if (!p.values) return true;
+    if (p.last) return p.last[line * p.size + value] == (uint32_t)i + 1;
+    for (int64_t k = i + 1; k < p.length; k++) {
+        const char *at = p.index + index + k * p.index_step;
+        if ((p.narrow ? *(const int32_t *)at : *(const int64_t *)at) == value) return false;
+    }
+    return true;
+}
+
+static __global__ void __launch_bounds__(ROW_THREADS) claim_elements(const __grid_constant__ lines_call p) {
+    const int64_t item = (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x;
+    if (item >= p.lines * p.length) return;
+    int64_t index, table, values;
+    const int64_t line = item / p.length, i = item % p.length;
+    line_place(p, line, &index, &table, &values);
+    const char *at = p.index + index + i * p.index_step;
+    const int64_t value = p.narrow ? *(const int32_t *)at : *(const int64_t *)at;
+    if (value >= 0 && value < p.size) atomicMax(&p.last[line * p.size + value], (uint32_t)i + 1);
+}
+
 static __global__ void __launch_bounds__(ROW_THREADS) move_elements(const __grid_constant__ lines_call p) {
     const int64_t item = (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x;
     if (item >= p.lines * p.length) return;
@@ -571,8 +684,8 @@ static __global__ void __launch_bounds__(ROW_THREADS) move_elements(const __grid
     char *in_table = p.table + table + value * p.table_step;
     char *beside = p.values ? p.values + values + i * p.values_step : (char *)p.number;
     if (!p.write) move_element(p.width, beside, in_table);
-    else if (p.how == NBX_COMBINE_SET) move_element(p.width, in_table, beside);
-    else combine_shared(p.dtype, p.how, in_table, beside);
+    else if (p.how != NBX_COMBINE_SET) combine_shared(p.dtype, p.how, in_table, beside);
+    else if (writes_last(p, line, index, i, value)) move_element(p.width, in_table, beside);
 }
 
 // Lines dense in index and values: 4 neighbours for a thread. by_length: of a quarter of it. I: of the index.
@@ -595,8 +708,8 @@ template <int W, typename I> static __global__ void __launch_bounds__(ROW_THREAD
             continue;
         }
         typename unit_of<W>::type *in_table = (typename unit_of<W>::type *)(p.table + table + value * p.table_step);
-        if (p.write) *in_table = q.at[k];
-        else q.at[k] = *in_table;
+        if (!p.write) q.at[k] = *in_table;
+        else if (writes_last(p, line, index, i + k, value)) *in_table = q.at[k];
     }
     if (!p.write) *beside = q;
 }
@@ -658,6 +771,12 @@ static nbx_status run_lines(nbx_op_call *c, int dim, const nbx_tensor *index, co
     const bool ordered = write && how != NBX_COMBINE_SET && !nbx_dtype_is_integral((nbx_dtype)table->dtype, true);
     const int64_t items = ordered ? p.lines : p.lines * p.length;
     const unsigned blocks = (unsigned)((items + ROW_THREADS - 1) / ROW_THREADS);
+    if (write && how == NBX_COMBINE_SET && values && p.length > NBX_SCATTER_SHORT) {
+        p.last = (uint32_t *)c->scratch;
+        const nbx_status status = nbx_cuda_status(c, cudaMemsetAsync(p.last, 0, sizeof(uint32_t) * (size_t)(p.lines * p.size), stream_of(c)));
+        if (status != NBX_OK) return status;
+        claim_elements<<<blocks, ROW_THREADS, 0, stream_of(c)>>>(p);
+    }
     if (p.narrow ? launch_quads<int32_t>(p, stream_of(c)) : launch_quads<int64_t>(p, stream_of(c))) return launch_status(c);
     if (ordered) combine_lines<<<blocks, ROW_THREADS, 0, stream_of(c)>>>(p);
     else move_elements<<<blocks, ROW_THREADS, 0, stream_of(c)>>>(p);

@@ -6,6 +6,7 @@
 #define NBX_OPS_ROWS_H
 
 #include "ops/index/combine.h"
+#include "ops/sort/keys.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -47,6 +48,21 @@ void nbx_rows_strides(nbx_rows *r, const int64_t *bytes);
 // Moves. Several rows for one place of the table arrive in the order of the index, whatever the number of threads.
 // An index outside its dim fails the call, naming value and range.
 nbx_status nbx_rows_run(nbx_op_call *c, nbx_rows *r);
+
+// On a GPU the last one of several rows for one place is found beforehand: among few entries by comparing all of them, else by
+// claiming a word for each place, or by sorting the entries where places are many times more.
+typedef enum nbx_meeting { NBX_MEET_NEVER, NBX_MEET_FEW, NBX_MEET_CLAIMED, NBX_MEET_SORTED } nbx_meeting;
+static inline nbx_meeting nbx_rows_meeting(int64_t entries, int64_t places) {
+    if (entries <= 1 || places <= 1) return entries <= 1 ? NBX_MEET_NEVER : NBX_MEET_FEW;
+    return entries <= 2048 ? NBX_MEET_FEW : places <= 16 * entries ? NBX_MEET_CLAIMED : NBX_MEET_SORTED;
+}
+// Scratch: the place of each entry, whether it loses, and words or keys.
+static inline size_t nbx_rows_meeting_heads(int64_t entries) { return ((size_t)entries * 9 + 255) / 256 * 256; }
+static inline size_t nbx_rows_meeting_bytes(int64_t entries, int64_t places) {
+    const nbx_meeting how = nbx_rows_meeting(entries, places);
+    if (how == NBX_MEET_NEVER) return 0;
+    return nbx_rows_meeting_heads(entries) + (how == NBX_MEET_CLAIMED ? (size_t)places * 4 : how == NBX_MEET_SORTED ? nbx_device_sort_bytes(1, entries) : 0);
+}
 
 #ifdef __cplusplus
 }

@@ -236,6 +236,9 @@ static nbx_status scatter_infer(nbx_op_call *c) {
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "%s has no such reduction", nbx_dtype_name((nbx_dtype)self->dtype));
     c->args[1] = I(d);
     if (mean) c->scratch_bytes = sizeof(int64_t) * (size_t)self->numel;
+    const int64_t length = size_or_one(index, d);
+    if (src != NULL && how == NBX_COMBINE_SET && c->device.type != NBX_CPU && length > NBX_SCATTER_SHORT)  // who writes each place last
+        c->scratch_bytes = sizeof(uint32_t) * (size_t)(index->numel / length * size_or_one(self, d));
     return out_new(c, 0, (nbx_dtype)self->dtype, self->rank, self->shape, NULL) ? NBX_OK : c->ctx->status;
 }
 

@@ -170,7 +170,13 @@ static nbx_status add_cpu(nbx_op_call *c) {
     return write_rows(c, c->scratch, &scaled, NBX_COMBINE_ADD, false);
 }
 
-static nbx_status copy_infer(nbx_op_call *c) { return source_infer(c, false); }
+static nbx_status copy_infer(nbx_op_call *c) {
+    const nbx_status status = source_infer(c, false);
+    const nbx_tensor *self = arg_tensor(c, 0);
+    if (status == NBX_OK && c->device.type != NBX_CPU)
+        c->scratch_bytes = nbx_rows_meeting_bytes(arg_tensor(c, 2)->numel, self->rank == 0 ? 1 : self->shape[arg_int(c, 1)]);
+    return status;
+}
 
 static nbx_status copy_cpu(nbx_op_call *c) {
     const nbx_tensor *source = arg_tensor(c, 3);

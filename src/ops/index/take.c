@@ -71,7 +71,7 @@ static nbx_status put_infer(nbx_op_call *c) {
     if (self->numel == 0 && index->numel != 0) return nbx_call_fail(c, NBX_ERROR_INDEX, "an empty tensor has no place to put");
     if (arg_bool(c, 3) && nbx_combine_of(NBX_COMBINE_ADD, (nbx_dtype)self->dtype) == NULL)
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "%s cannot be added", nbx_dtype_name((nbx_dtype)self->dtype));
-    if (c->device.type != NBX_CPU && arg_bool(c, 3)) c->scratch_bytes = nbx_device_sort_bytes(1, index->numel) + sizeof(uint64_t) * (size_t)index->numel;
+    if (c->device.type != NBX_CPU) c->scratch_bytes = nbx_device_sort_bytes(1, index->numel) + sizeof(uint64_t) * (size_t)index->numel;
     return out_like(c, 0, (nbx_dtype)self->dtype, self) ? NBX_OK : c->ctx->status;
 }
 

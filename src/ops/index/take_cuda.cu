@@ -1,5 +1,5 @@
-// take, put and sums by index on CUDA. Sums of floats: the indices are sorted (stable), and a thread adds up the elements of
-// one target in the order in which they came, so results are the same from run to run.
+// take, put and sums by index on CUDA. Writes: the indices are sorted (stable), and a thread takes the elements of one target in
+// the order in which they came, so results are the same from run to run: it adds them up, or the last one stays.
 #include "ops/elementwise/engine.cuh"
 #include "ops/sort/keys.cuh"
 
@@ -23,10 +23,10 @@ static __global__ void __launch_bounds__(FLAT_THREADS) take_elements(const __gri
     if (i < p.index.count && wrapped(p, i, &at)) copy_element(p.table.width, flat_at(p.values, i), flat_at(p.table, at));
 }
 
-static __global__ void __launch_bounds__(FLAT_THREADS) put_elements(const __grid_constant__ take_call p) {
+static __global__ void __launch_bounds__(FLAT_THREADS) put_last(const __grid_constant__ take_call p, const sorted_rows sorted) {
     const int64_t i = flat_item();
-    int64_t at;
-    if (i < p.index.count && wrapped(p, i, &at)) copy_element(p.table.width, flat_at(p.table, at), flat_at(p.values, i));
+    if (i >= p.index.count || sorted.keys[i] == ~(uint64_t)0 || (i + 1 < p.index.count && sorted.keys[i + 1] == sorted.keys[i])) return;
+    copy_element(p.table.width, flat_at(p.table, (int64_t)sorted.keys[i]), flat_at(p.values, sorted.places[i]));
 }
 
 static __global__ void __launch_bounds__(FLAT_THREADS) target_keys(const __grid_constant__ take_call p, uint64_t *keys) {
@@ -98,15 +98,12 @@ static nbx_status put_cuda(nbx_op_call *c) {
     status = plan(c, out, index, source, &p);
     if (status != NBX_OK) return status;
     const unsigned blocks = flat_blocks(p.index.count);
-    if (!arg_bool(c, 3)) {
-        put_elements<<<blocks, FLAT_THREADS, 0, stream_of(c)>>>(p);
-        return launch_status(c);
-    }
     uint64_t *keys = keys_in(c, p.index.count);
     target_keys<<<blocks, FLAT_THREADS, 0, stream_of(c)>>>(p, keys);
     status = sort_keys(c, keys, p.index.count, &sorted);
     if (status != NBX_OK) return status;
-    add_runs<<<blocks, FLAT_THREADS, 0, stream_of(c)>>>(p, sorted);
+    if (arg_bool(c, 3)) add_runs<<<blocks, FLAT_THREADS, 0, stream_of(c)>>>(p, sorted);
+    else put_last<<<blocks, FLAT_THREADS, 0, stream_of(c)>>>(p, sorted);
     return launch_status(c);
 }
 
