@@ -80,6 +80,11 @@ static nbx_status div_mode(nbx_op_call *c) {  // without a mode it is true divis
     return arg_is_none(c, 2) ? ewc_run<arithmetic_group>(c, DIV) : rest<DIV_MODE>(c);
 }
 
+// prims::div cuts integers toward 0.
+static nbx_status prim_division(nbx_op_call *c) {
+    return nbx_dtype_is_integral((nbx_dtype)out_get(c, 0)->dtype, true) ? rest<DIV_MODE>(c) : ewc_run<arithmetic_group>(c, DIV);
+}
+
 EWC_OP(arithmetic_group, ADD, "aten::add.Tensor")
 EWC_OP(arithmetic_group, ADD, "aten::add.Scalar")
 EWC_OP(arithmetic_group, SUB, "aten::sub.Tensor")
@@ -96,6 +101,7 @@ EWC_OP(arithmetic_group, DIV, "aten::divide.Tensor")
 EWC_OP(arithmetic_group, DIV, "aten::true_divide.Tensor")
 NBX_CUDA_KERNEL("aten::div.Tensor_mode", div_mode)
 NBX_CUDA_KERNEL("aten::div.Scalar_mode", div_mode)
+NBX_CUDA_KERNEL("prims::div", prim_division)
 NBX_CUDA_KERNEL("aten::floor_divide", rest<DIV_MODE>)
 NBX_CUDA_KERNEL("aten::floor_divide.Scalar", rest<DIV_MODE>)
 NBX_CUDA_KERNEL("aten::remainder.Tensor", rest<REMAINDER>)

@@ -1,4 +1,4 @@
-// Margin losses on CUDA: a block for each item, in double; a last thread joins the items in order.
+// Margin losses and ctc_loss on CUDA: a block for each item, in double; a last thread joins the items in order.
 #include "cuda/flat.cuh"
 #include "ops/elementwise/engine.cuh"
 #include "ops/loss/loss.h"
@@ -104,5 +104,96 @@ static nbx_status margin_loss(nbx_op_call *c, bool many) {
 static nbx_status multi_margin_loss_cuda(nbx_op_call *c) { return margin_loss(c, false); }
 static nbx_status multilabel_margin_loss_cuda(nbx_op_call *c) { return margin_loss(c, true); }
 
+// ------------------------------------------------------------------------------------------------------------------ ctc
+enum { CTC_ITEMS = 64 };  // whose lengths travel with a launch
+
+typedef struct ctc_call {
+    const char *x;             // log probabilities
+    flat targets;              // [all targets] or [batch, longest]
+    double *losses, *alpha;    // alpha: two times of all symbols for each item
+    int64_t time_step, item_step, class_step;  // in bytes
+    int64_t classes, blank, symbols, per_item; // symbols of the longest; per_item: targets of an item, 0 where they are flat
+    int dtype;
+    bool zero_infinity, mean;
+    int64_t first_item, first[CTC_ITEMS], input_length[CTC_ITEMS], target_length[CTC_ITEMS];
+    nbx_fault_slot *fault;
+    int op;
+} ctc_call;
+
+static __device__ __forceinline__ int64_t ctc_symbol(const ctc_call &p, int64_t first, int64_t k) {
+    return k % 2 == 0 ? p.blank : ewc_load<int64_t>(p.targets.dtype, flat_at(p.targets, first + k / 2));
+}
+
+static __device__ double log_sum(double a, double b, double c) {
+    const double most = fmax(fmax(a, b), c);
+    if (most == -(double)INFINITY) return a + b + c;  // NaN if one is
+    return log(exp(a - most) + exp(b - most) + exp(c - most)) + most;
+}
+
+static __global__ void __launch_bounds__(FLAT_THREADS) ctc_items(const __grid_constant__ ctc_call p) {
+    const int i = (int)blockIdx.x;
+    const int64_t item = p.first_item + i, length = p.target_length[i], symbols = 2 * length + 1, first = p.per_item ? item * p.per_item : p.first[i];
+    const char *x = p.x + item * p.item_step;
+    double *before = p.alpha + item * 2 * p.symbols, *after = before + p.symbols, loss;
+    bool right = true;
+    for (int64_t k = threadIdx.x; k < length; k += FLAT_THREADS) {
+        const int64_t y = ctc_symbol(p, first, 2 * k + 1);
+        if (y >= 0 && y < p.classes) continue;
+        right = false;
+        raise_fault(p.fault, p.op, NBX_FAULT_INDEX, y, p.classes);
+    }
+    if (!__syncthreads_and(right)) return;
+    const double none = -(double)INFINITY;
+    if (p.input_length[i] > 0)
+        for (int64_t k = threadIdx.x; k < symbols; k += FLAT_THREADS) before[k] = k < 2 ? ewc_load<double>(p.dtype, x + ctc_symbol(p, first, k) * p.class_step) : none;
+    __syncthreads();
+    for (int64_t time = 1; time < p.input_length[i]; time++) {
+        for (int64_t k = threadIdx.x; k < symbols; k += FLAT_THREADS) {
+            const int64_t own = ctc_symbol(p, first, k);
+            const bool skips = k >= 2 && own != ctc_symbol(p, first, k - 2);
+            after[k] = log_sum(before[k], k >= 1 ? before[k - 1] : none, skips ? before[k - 2] : none) + ewc_load<double>(p.dtype, x + time * p.time_step + own * p.class_step);
+        }
+        double *swap = before;
+        before = after, after = swap;
+        __syncthreads();
+    }
+    if (threadIdx.x != 0) return;
+    if (p.input_length[i] == 0) loss = length == 0 ? 0.0 : (double)INFINITY;
+    else loss = -log_sum(before[symbols - 1], symbols > 1 ? before[symbols - 2] : none, none);
+    if (p.zero_infinity && isinf(loss)) loss = 0;
+    p.losses[item] = p.mean ? loss / (double)(length > 1 ? length : 1) : loss;
+}
+
+static nbx_status ctc_loss_cuda(nbx_op_call *c) {
+    const nbx_tensor *x = arg_tensor(c, 0), *targets = arg_tensor(c, 1);
+    int batch;
+    const int64_t *input_lengths = arg_ints(c, 2, &batch), *target_lengths = arg_ints(c, 3, &batch), width = (int64_t)nbx_dtype_size((nbx_dtype)x->dtype);
+    ctc_call p = {};
+    margin_call m = {};
+    const nbx_status status = flat_of(c, targets, &p.targets);
+    if (status != NBX_OK) return status;
+    p.x = (const char *)nbx_data(x), p.dtype = x->dtype;
+    p.losses = (double *)c->scratch, p.alpha = p.losses + batch;
+    p.time_step = x->stride[0] * width, p.item_step = x->rank == 3 ? x->stride[1] * width : 0, p.class_step = x->stride[x->rank - 1] * width;
+    p.classes = x->shape[x->rank - 1], p.blank = arg_int(c, 4), p.per_item = targets->rank == 2 ? targets->shape[1] : 0;
+    p.mean = arg_int(c, 5) == LOSS_MEAN, p.zero_infinity = arg_bool(c, 6);
+    p.fault = nbx_cuda_fault_slot(c, &p.op);
+    int64_t longest = 0, first = 0;
+    for (int i = 0; i < batch; i++) longest = target_lengths[i] > longest ? target_lengths[i] : longest;
+    p.symbols = 2 * longest + 1;
+    for (int i = 0; i < batch; i++) {
+        const int at = i % CTC_ITEMS;
+        p.first[at] = first, p.input_length[at] = input_lengths[i], p.target_length[at] = target_lengths[i];
+        first += target_lengths[i];
+        if (at + 1 < CTC_ITEMS && i + 1 < batch) continue;
+        p.first_item = i - at;
+        ctc_items<<<(unsigned)(at + 1), FLAT_THREADS, 0, stream_of(c)>>>(p);
+    }
+    m.items = batch, m.losses = p.losses, m.reduction = arg_int(c, 5), m.out = (char *)nbx_data(out_get(c, 0)), m.dtype = x->dtype, m.width = (int)width;
+    if (out_get(c, 0)->numel) join_items<<<1, 1, 0, stream_of(c)>>>(m);
+    return launch_status(c);
+}
+
+NBX_CUDA_KERNEL("aten::ctc_loss.IntList", ctc_loss_cuda)
 NBX_CUDA_KERNEL("aten::multi_margin_loss", multi_margin_loss_cuda)
 NBX_CUDA_KERNEL("aten::multilabel_margin_loss", multilabel_margin_loss_cuda)

@@ -1,5 +1,6 @@
-// cdist and pdist on CUDA: a warp for every pair of rows; sums in double.
+// cdist and pdist on CUDA: a warp for every pair of rows; sums in double. embedding_renorm: a warp for every row.
 #include "cuda/flat.cuh"
+#include "ops/elementwise/engine.cuh"
 
 #include <math.h>
 
@@ -84,6 +85,65 @@ static nbx_status pdist_cuda(nbx_op_call *c) {
     return launch(c, p);
 }
 
+// -------------------------------------------------------------------------------------------------------- embedding_renorm
+static __global__ void __launch_bounds__(FLAT_THREADS) name_rows(const __grid_constant__ flat indices, uint8_t *named, int64_t rows, nbx_fault_slot *fault, int op) {
+    const int64_t i = flat_item();
+    if (i >= indices.count) return;
+    const int64_t index = ewc_load<int64_t>(indices.dtype, flat_at(indices, i));
+    if (index < 0 || index >= rows) raise_fault(fault, op, NBX_FAULT_INDEX, index, rows);
+    else named[index] = 1;
+}
+
+typedef struct renorm_call {
+    const char *x;
+    char *y;
+    const uint8_t *named;
+    int dtype;
+    int64_t rows, length, x_row, x_step, y_row, y_step;  // in bytes
+    double p, most;
+} renorm_call;
+
+static __global__ void __launch_bounds__(FLAT_THREADS) scale_rows(const __grid_constant__ renorm_call c) {
+    const int64_t row = (int64_t)blockIdx.x * (FLAT_THREADS / 32) + threadIdx.x / 32;
+    if (row >= c.rows) return;
+    double scale = 1;
+    if (c.named[row]) {
+        double total = 0;
+        for (int64_t k = threadIdx.x & 31; k < c.length; k += 32) {
+            const double d = fabs(ewc_load<double>(c.dtype, c.x + row * c.x_row + k * c.x_step));
+            if (c.p == 2.0) total += d * d;
+            else if (c.p == 1.0) total += d;
+            else if (c.p == 0.0) total += d != 0.0 ? 1.0 : 0.0;
+            else if (c.p == (double)INFINITY) total = pair_join(c.p, d, total);
+            else total += pow(d, c.p);
+        }
+        for (int step = 16; step > 0; step /= 2) total = pair_join(c.p, total, __shfl_xor_sync(~0u, total, step));
+        if (c.p == 2.0) total = sqrt(total);
+        else if (c.p != 0.0 && c.p != 1.0 && c.p != (double)INFINITY) total = pow(total, 1.0 / c.p);
+        if (total > c.most) scale = c.most / (total + 1e-7);
+    }
+    for (int64_t k = threadIdx.x & 31; k < c.length; k += 32)
+        ewc_store<double>(c.dtype, c.y + row * c.y_row + k * c.y_step, ewc_load<double>(c.dtype, c.x + row * c.x_row + k * c.x_step) * scale);
+}
+
+static nbx_status embedding_renorm_cuda(nbx_op_call *c) {
+    const nbx_tensor *table = arg_tensor(c, 0), *out = out_get(c, 0);
+    const int64_t width = (int64_t)nbx_dtype_size((nbx_dtype)table->dtype);
+    flat indices;
+    int op;
+    nbx_status status = flat_of(c, arg_tensor(c, 1), &indices);
+    if (status == NBX_OK) status = nbx_cuda_status(c, cudaMemsetAsync(c->scratch, 0, (size_t)table->shape[0], stream_of(c)));
+    if (status != NBX_OK) return status;
+    nbx_fault_slot *fault = nbx_cuda_fault_slot(c, &op);
+    if (indices.count) name_rows<<<flat_blocks(indices.count), FLAT_THREADS, 0, stream_of(c)>>>(indices, (uint8_t *)c->scratch, table->shape[0], fault, op);
+    const renorm_call p = {(const char *)nbx_data(table), (char *)nbx_data(out), (const uint8_t *)c->scratch, table->dtype, table->shape[0], table->shape[1],
+                           table->stride[0] * width, table->stride[1] * width, out->stride[0] * width, out->stride[1] * width, arg_float(c, 3), arg_float(c, 2)};
+    if (out->numel == 0) return launch_status(c);
+    scale_rows<<<flat_blocks(table->shape[0] * 32), FLAT_THREADS, 0, stream_of(c)>>>(p);
+    return launch_status(c);
+}
+
+NBX_CUDA_KERNEL("aten::embedding_renorm", embedding_renorm_cuda)
 NBX_CUDA_KERNEL("aten::_cdist_forward", cdist_cuda)
 NBX_CUDA_KERNEL("aten::cdist", cdist_cuda)
 NBX_CUDA_KERNEL("aten::_euclidean_dist", cdist_cuda)

@@ -151,18 +151,31 @@ template <typename C> static __global__ void __launch_bounds__(FLAT_THREADS) qua
     const char *from = flat_at(p.k.rows, line);
     const uint64_t *keys = sorted.keys + line * n;
     const uint32_t *places = sorted.places + line * n;
-    C place = part * (C)(n - 1);
+    const uint64_t nan = key_mask(p.k.rows.width);
+    int64_t used = n;
+    if (p.stat == ORDER_NANQUANTILE) {  // up to the first NaN
+        int64_t top = n;
+        for (used = 0; used < top;) {
+            const int64_t middle = used + (top - used) / 2;
+            if (keys[middle] < nan) used = middle + 1;
+            else top = middle;
+        }
+    }
+    if (used == 0 || (p.stat != ORDER_NANQUANTILE && keys[n - 1] == nan)) {
+        ((C *)p.values)[line * q.count + k] = (C)NAN;
+        return;
+    }
+    C place = part * (C)(used - 1);
     if (place < (C)0) place = 0;
     if (p.between == ORDER_LOWER) place = floor(place);
     if (p.between == ORDER_HIGHER) place = ceil(place);
     if (p.between == ORDER_NEAREST) place = rint(place);
-    const int64_t low = (int64_t)place, top = (int64_t)ceil(place), high = top < n ? top : n - 1;
+    const int64_t low = (int64_t)place, top = (int64_t)ceil(place), high = top < used ? top : used - 1;
     const double a = (double)*(const C *)(from + flat_offset(p.k.along, places[low])) + 0.0;
     const double b = (double)*(const C *)(from + flat_offset(p.k.along, places[high])) + 0.0;
     const double weight = p.between == ORDER_MIDPOINT ? 0.5 : (double)(place - (C)low);
     double value = weight < 0.5 ? a + weight * (b - a) : b - (b - a) * (1.0 - weight);
     if (p.between != ORDER_LINEAR && p.between != ORDER_MIDPOINT) value = a;
-    if (keys[n - 1] == key_mask(p.k.rows.width)) value = NAN;
     ((C *)p.values)[line * q.count + k] = (C)value;
 }
 
@@ -186,5 +199,7 @@ static nbx_status quantile_cuda(nbx_op_call *c) {
 NBX_CUDA_KERNEL("aten::median", order_stat_cuda)
 NBX_CUDA_KERNEL("aten::median.dim", order_stat_cuda)
 NBX_CUDA_KERNEL("aten::nanmedian", order_stat_cuda)
+NBX_CUDA_KERNEL("aten::nanmedian.dim", order_stat_cuda)
 NBX_CUDA_KERNEL("aten::mode", order_stat_cuda)
 NBX_CUDA_KERNEL("aten::quantile", quantile_cuda)
+NBX_CUDA_KERNEL("aten::nanquantile", quantile_cuda)
