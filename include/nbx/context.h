@@ -96,6 +96,9 @@ NBX_API bool nbx_device_parse(const char *text, nbx_device *device);
 
 // Number of devices of a type that this process can use (1 for the CPU; 0 without driver or libnbx_cuda).
 NBX_API int nbx_device_count(nbx_device_type type);
+// Why a device cannot be used here: no libnbx_cuda.so, one of another version, no driver or one that is too old, no such index.
+// NULL: it can.
+NBX_API const char *nbx_device_problem(nbx_device device);
 
 // ---------------------------------------------------------------------------------------------------------- contexts
 // A context belongs to one thread at a time: device, threads, scopes, generator, last error.
@@ -110,7 +113,7 @@ typedef struct nbx_options {
 } nbx_options;
 
 // Creates a context; options may be NULL (the CPU, all it may use). NULL result: out of memory, or a device that is not there
-// (ask nbx_device_count first to tell the two apart).
+// (nbx_device_problem says which).
 NBX_API nbx_context *nbx_context_create(const nbx_options *options);
 // Destroys it and releases every tensor that its scopes own. Tensors that were retained live on. NULL is fine.
 NBX_API void nbx_context_destroy(nbx_context *ctx);

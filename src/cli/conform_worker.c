@@ -93,7 +93,8 @@ int worker_run(const options *o, int file, long index, int out, progress *p) {
     const nbx_options context_options = {.device = o->device, .threads = o->threads, .isa = o->isa, .memory_ceiling = ceiling};
     worker w = {.options = o, .ctx = nbx_context_create(&context_options), .out = out, .progress = p};
     if (!w.ctx) {
-        fprintf(stderr, "nbx-conform: no context on this device\n");
+        const char *problem = nbx_device_problem(o->device);
+        fprintf(stderr, "nbx-conform: no context: %s\n", problem ? problem : "out of memory");
         return 2;
     }
     bool ok = true;

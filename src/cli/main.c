@@ -67,8 +67,8 @@ bool read_context_options(const char *command, const char *device, const char *t
     int64_t number = 0;
     memset(options, 0, sizeof *options);
     if (device && !nbx_device_parse(device, &options->device)) return complain(command, 0, "%s is no device: say cpu, cuda or cuda:1", device), false;
-    if (device && options->device.index >= nbx_device_count((nbx_device_type)options->device.type))
-        return complain(command, 0, "there is no device %s here", device), false;
+    if (device && nbx_device_problem(options->device))
+        return complain(command, 0, "there is no device %s here: %s", device, nbx_device_problem(options->device)), false;
     if (threads && (!read_integer(threads, &number) || number < 0 || number > 4096))
         return complain(command, 0, "--threads takes a number, not %s", threads), false;
     options->threads = (int)number;

@@ -49,6 +49,14 @@ int nbx_device_count(nbx_device_type type) {
     return backend ? backend->device_count : 0;
 }
 
+const char *nbx_device_problem(nbx_device device) {
+    if (device.type == NBX_CPU) return NULL;
+    if (device.type != NBX_CUDA) return "a device of no known type";
+    const char *problem = nbx_backend_problem(device.type);
+    if (problem) return problem;
+    return device.index >= 0 && device.index < nbx_device_count(NBX_CUDA) ? NULL : "there is no GPU of this index";
+}
+
 nbx_context *nbx_context_create(const nbx_options *options) {
     static const nbx_options defaults = {0};
     if (!options) options = &defaults;
@@ -65,7 +73,7 @@ nbx_context *nbx_context_create(const nbx_options *options) {
     if (ctx->threads > 1 && !ctx->pool) goto failed;
     if (ctx->device.type != NBX_CPU) {
         const nbx_backend *backend = nbx_backend_of(ctx->device.type);
-        if (!backend || ctx->device.index >= backend->device_count || backend->open(ctx) != NBX_OK) goto failed;
+        if (!backend || ctx->device.index < 0 || ctx->device.index >= backend->device_count || backend->open(ctx) != NBX_OK) goto failed;
     }
     return ctx;
 failed:

@@ -54,11 +54,13 @@ void *nbx_scope_alloc(nbx_context *ctx, size_t bytes);
 struct nbx_op_call;
 typedef struct nbx_backend {
     int device_count;
+    const char *problem;  // why there are none, as the driver says it
     // Fills data, owner and release of a storage that knows its device and bytes; memory is reused in stream order.
     nbx_status (*alloc)(nbx_context *ctx, nbx_storage *storage);
     nbx_status (*copy)(nbx_context *ctx, nbx_device to_device, void *to, nbx_device from_device, const void *from, size_t bytes);
     nbx_status (*fill)(nbx_context *ctx, int index, void *to, int byte, size_t bytes);
     nbx_status (*synchronize)(nbx_context *ctx);                // surfaces device faults
+    bool (*reaches)(nbx_device device, const void *data);       // may kernels of the device read there?
     nbx_status (*open)(nbx_context *ctx);                       // streams of a new context
     void (*close)(nbx_context *ctx);
     nbx_status (*(*kernel)(const char *name))(struct nbx_op_call *call);  // kernel of an operator, NULL if it has none
@@ -82,6 +84,8 @@ typedef struct nbx_backend {
 const nbx_backend *nbx_backend_of(int device_type);
 // The same without a device of that type: the library alone, which knows what it has kernels for. NULL: not found.
 const nbx_backend *nbx_backend_library(int device_type);
+// Why nbx_backend_of gives NULL; NULL: it does not.
+const char *nbx_backend_problem(int device_type);
 
 // Raw copies between any two devices (host pointers: device {NBX_CPU, 0}); waits when the host takes part.
 nbx_status nbx_copy_bytes(nbx_context *ctx, nbx_device to_device, void *to, nbx_device from_device, const void *from,

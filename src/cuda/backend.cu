@@ -160,6 +160,16 @@ static nbx_status copy(nbx_context *ctx, nbx_device to_device, void *to, nbx_dev
     return to_host || from_host ? synchronize(ctx) : NBX_OK;
 }
 
+static bool reaches(nbx_device device, const void *data) {
+    cudaPointerAttributes facts;
+    cudaSetDevice(device.index);
+    if (cudaPointerGetAttributes(&facts, data) != cudaSuccess) {
+        cudaGetLastError();
+        return false;
+    }
+    return facts.type != cudaMemoryTypeUnregistered && facts.devicePointer;
+}
+
 static nbx_status fill(nbx_context *ctx, int, void *to, int byte, size_t bytes) {
     return failed(ctx, "fill", cudaMemsetAsync(to, byte, bytes, (cudaStream_t)ctx->stream));
 }
@@ -205,7 +215,12 @@ static nbx_backend backend;
 
 const nbx_backend *nbx_cuda_backend(const nbx_host *host) {
     if (!nbx_cuda_take_host(host)) return NULL;
-    if (cudaGetDeviceCount(&device_count) != cudaSuccess) device_count = 0;
+    const cudaError_t error = cudaGetDeviceCount(&device_count);  // no driver, one older than this CUDA, no GPU
+    if (error != cudaSuccess) {
+        cudaGetLastError();
+        device_count = 0;
+        backend.problem = cudaGetErrorString(error);
+    }
     if (device_count > DEVICES) device_count = DEVICES;
     for (int i = 0; i < device_count; i++) read_facts(i);
     backend.device_count = device_count;
@@ -213,6 +228,7 @@ const nbx_backend *nbx_cuda_backend(const nbx_host *host) {
     backend.copy = copy;
     backend.fill = fill;
     backend.synchronize = synchronize;
+    backend.reaches = reaches;
     backend.open = open_context;
     backend.close = close_context;
     backend.kernel = find_kernel;

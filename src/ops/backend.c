@@ -9,6 +9,7 @@
 #include <string.h>
 
 static const nbx_backend *cuda;
+static const char *cuda_problem;  // why it is NULL
 static pthread_once_t cuda_once = PTHREAD_ONCE_INIT;
 
 static nbx_status nbx_fail_text(nbx_context *ctx, nbx_status status, const char *text) { return nbx_fail(ctx, status, "%s", text); }
@@ -35,10 +36,14 @@ static void open_cuda(void) {
     void *library = open_beside_us("libnbx_cuda.so");
     if (!library) library = dlopen("libnbx_cuda.so.0", RTLD_NOW | RTLD_LOCAL);
     if (!library) library = dlopen("libnbx_cuda.so", RTLD_NOW | RTLD_LOCAL);
-    if (!library) return;
+    if (!library) {
+        cuda_problem = "libnbx_cuda.so is not beside libnbx, nor where the system's loader looks";
+        return;
+    }
     nbx_backend_entry entry;
     *(void **)&entry = dlsym(library, "nbx_cuda_backend");
     if (entry) cuda = entry(&host);
+    if (!cuda) cuda_problem = "libnbx_cuda.so belongs to another version of libnbx";
 }
 
 const nbx_backend *nbx_backend_library(int device_type) {
@@ -50,6 +55,12 @@ const nbx_backend *nbx_backend_library(int device_type) {
 const nbx_backend *nbx_backend_of(int device_type) {
     const nbx_backend *backend = nbx_backend_library(device_type);
     return backend && backend->device_count > 0 ? backend : NULL;
+}
+
+const char *nbx_backend_problem(int device_type) {
+    const nbx_backend *backend = nbx_backend_library(device_type);
+    if (!backend) return device_type == NBX_CUDA ? cuda_problem : "there is no library for such devices";
+    return backend->device_count > 0 ? NULL : backend->problem ? backend->problem : "the driver finds no GPU";
 }
 
 nbx_status nbx_copy_bytes(nbx_context *ctx, nbx_device to_device, void *to, nbx_device from_device, const void *from,

@@ -38,6 +38,11 @@ static void release_wrapped(nbx_storage *s) {
     nbx_free(w);
 }
 
+static bool lies_on(nbx_device device, const void *data) {
+    const nbx_backend *backend = nbx_backend_of(device.type);
+    return backend && backend->reaches(device, data);
+}
+
 nbx_tensor *nbx_tensor_wrap(nbx_context *ctx, nbx_device device, nbx_dtype dtype, int rank, const int64_t *shape,
                             const int64_t *strides, void *data, size_t storage_bytes, void (*release)(void *owner), void *owner) {
     nbx_tensor *t = nbx_tensor_new(ctx, dtype, rank, shape, strides, 0, NULL);
@@ -46,6 +51,8 @@ nbx_tensor *nbx_tensor_wrap(nbx_context *ctx, nbx_device device, nbx_dtype dtype
     wrapping *w = NULL;
     if (bytes < 0 || (uint64_t)bytes > storage_bytes || (bytes > 0 && !data))
         nbx_fail(ctx, NBX_ERROR_SHAPE, "the tensor reaches over %lld bytes, the memory holds %zu", (long long)bytes, storage_bytes);
+    else if (bytes > 0 && device.type != NBX_CPU && !lies_on(device, data))
+        nbx_fail(ctx, NBX_ERROR_DEVICE, "%p is no address that kernels on cuda:%d can read: the memory of a GPU is asked for", data, device.index);
     else if (!(w = nbx_alloc(sizeof *w))) nbx_fail_memory(ctx, sizeof *w, "wrapped tensor");
     else t->storage = nbx_storage_wrap(ctx, device, storage_bytes, data, release_wrapped, w);
     if (!t->storage) {
