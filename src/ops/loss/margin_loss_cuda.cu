@@ -111,6 +111,8 @@ typedef struct ctc_call {
     const char *x;             // log probabilities
     flat targets;              // [all targets] or [batch, longest]
     double *losses, *alpha;    // alpha: two times of all symbols for each item
+    char *kept;                // _ctc_loss: alpha of all times and items, else NULL
+    int64_t times;
     int64_t time_step, item_step, class_step;  // in bytes
     int64_t classes, blank, symbols, per_item; // symbols of the longest; per_item: targets of an item, 0 where they are flat
     int dtype;
@@ -130,6 +132,14 @@ static __device__ double log_sum(double a, double b, double c) {
     return log(exp(a - most) + exp(b - most) + exp(c - most)) + most;
 }
 
+// Forward variables of a time; past the item's symbols, and before its first time, -inf.
+static __device__ __forceinline__ void keep_alpha(const ctc_call &p, int64_t item, int64_t time, const double *alpha, int64_t symbols) {
+    if (!p.kept) return;
+    char *to = p.kept + (item * p.times + time) * p.symbols * nbx_cuda_dtype_bytes(p.dtype);
+    for (int64_t k = threadIdx.x; k < p.symbols; k += FLAT_THREADS)
+        ewc_store<double>(p.dtype, to + k * nbx_cuda_dtype_bytes(p.dtype), k < symbols ? alpha[k] : -(double)INFINITY);
+}
+
 static __global__ void __launch_bounds__(FLAT_THREADS) ctc_items(const __grid_constant__ ctc_call p) {
     const int i = (int)blockIdx.x;
     const int64_t item = p.first_item + i, length = p.target_length[i], symbols = 2 * length + 1, first = p.per_item ? item * p.per_item : p.first[i];
@@ -147,6 +157,7 @@ static __global__ void __launch_bounds__(FLAT_THREADS) ctc_items(const __grid_co
     if (p.input_length[i] > 0)
         for (int64_t k = threadIdx.x; k < symbols; k += FLAT_THREADS) before[k] = k < 2 ? ewc_load<double>(p.dtype, x + ctc_symbol(p, first, k) * p.class_step) : none;
     __syncthreads();
+    for (int64_t time = 0; time < p.times; time++) keep_alpha(p, item, time, before, time == 0 && p.input_length[i] > 0 ? symbols : 0);
     for (int64_t time = 1; time < p.input_length[i]; time++) {
         for (int64_t k = threadIdx.x; k < symbols; k += FLAT_THREADS) {
             const int64_t own = ctc_symbol(p, first, k);
@@ -156,6 +167,7 @@ static __global__ void __launch_bounds__(FLAT_THREADS) ctc_items(const __grid_co
         double *swap = before;
         before = after, after = swap;
         __syncthreads();
+        keep_alpha(p, item, time, before, symbols);
     }
     if (threadIdx.x != 0) return;
     if (p.input_length[i] == 0) loss = length == 0 ? 0.0 : (double)INFINITY;
@@ -176,7 +188,10 @@ static nbx_status ctc_loss_cuda(nbx_op_call *c) {
     p.losses = (double *)c->scratch, p.alpha = p.losses + batch;
     p.time_step = x->stride[0] * width, p.item_step = x->rank == 3 ? x->stride[1] * width : 0, p.class_step = x->stride[x->rank - 1] * width;
     p.classes = x->shape[x->rank - 1], p.blank = arg_int(c, 4), p.per_item = targets->rank == 2 ? targets->shape[1] : 0;
-    p.mean = arg_int(c, 5) == LOSS_MEAN, p.zero_infinity = arg_bool(c, 6);
+    const bool forward = c->out_count > 1;  // _ctc_loss: the sequences' losses as they are, and the forward variables
+    if (forward && out_get(c, 1)->numel) p.kept = (char *)nbx_data(out_get(c, 1));
+    p.times = x->shape[0];
+    p.mean = !forward && arg_int(c, 5) == LOSS_MEAN, p.zero_infinity = !forward && arg_bool(c, 6);
     p.fault = nbx_cuda_fault_slot(c, &p.op);
     int64_t longest = 0, first = 0;
     for (int i = 0; i < batch; i++) longest = target_lengths[i] > longest ? target_lengths[i] : longest;
@@ -189,11 +204,12 @@ static nbx_status ctc_loss_cuda(nbx_op_call *c) {
         p.first_item = i - at;
         ctc_items<<<(unsigned)(at + 1), FLAT_THREADS, 0, stream_of(c)>>>(p);
     }
-    m.items = batch, m.losses = p.losses, m.reduction = arg_int(c, 5), m.out = (char *)nbx_data(out_get(c, 0)), m.dtype = x->dtype, m.width = (int)width;
+    m.items = batch, m.losses = p.losses, m.reduction = forward ? (int64_t)LOSS_NONE : arg_int(c, 5), m.out = (char *)nbx_data(out_get(c, 0)), m.dtype = x->dtype, m.width = (int)width;
     if (out_get(c, 0)->numel) join_items<<<1, 1, 0, stream_of(c)>>>(m);
     return launch_status(c);
 }
 
+NBX_CUDA_KERNEL("aten::_ctc_loss", ctc_loss_cuda)
 NBX_CUDA_KERNEL("aten::ctc_loss.IntList", ctc_loss_cuda)
 NBX_CUDA_KERNEL("aten::multi_margin_loss", multi_margin_loss_cuda)
 NBX_CUDA_KERNEL("aten::multilabel_margin_loss", multilabel_margin_loss_cuda)

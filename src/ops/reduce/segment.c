@@ -40,6 +40,7 @@ static nbx_status infer_segments(nbx_op_call *c) {
     if (!fits) return nbx_call_fail(c, NBX_ERROR_SHAPE, "lengths or offsets must have %d dims, and the sizes of data but in the last", axis + 1);
     memcpy(shape, x->shape, sizeof *shape * (size_t)x->rank);
     shape[axis] = given->shape[axis] - more;
+    if (c->device.type != NBX_CPU) c->scratch_bytes = 2 * sizeof(int64_t) * (size_t)(given->numel + 1);  // where segments lie
     return out_new(c, 0, (nbx_dtype)x->dtype, x->rank, shape, NULL) ? NBX_OK : nbx_last_status(c->ctx);
 }
 
@@ -123,6 +124,6 @@ static nbx_status segments_cpu(nbx_op_call *c) {
 }
 
 const nbx_op nbx_ops_segment[] = {
-    {.name = "aten::segment_reduce", .infer = infer_segments, .cpu = NBX_CPU_KERNEL_ONE(segments_cpu), .flags = NBX_OP_ON_HOST | NBX_OP_EXACT_OUT},
+    {.name = "aten::segment_reduce", .infer = infer_segments, .cpu = NBX_CPU_KERNEL_ONE(segments_cpu), .flags = NBX_OP_EXACT_OUT},
     NBX_OPS_END,
 };
