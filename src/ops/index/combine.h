@@ -3,6 +3,7 @@
 #define NBX_OPS_COMBINE_H
 
 #include "ops/op.h"
+#include "ops/sort/keys.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,6 +24,14 @@ void nbx_combine_identity(nbx_combine how, nbx_dtype dtype, void *element);
 void nbx_divide_run(nbx_dtype dtype, char *to, int64_t to_stride, int64_t divisor, int64_t count);
 // Reads "sum", "prod", "mean", "amax", "amin" ("add" and "multiply" of the older scatter.reduce). false: none of them.
 bool nbx_combine_parse(const char *name, nbx_combine *how, bool *mean);
+
+// On a GPU longer lines of an index than this are sorted by place, so that many threads combine floats, each in order. Scratch for
+// that: 32-bit keys, and what sorting takes.
+enum { NBX_COMBINE_SHORT = 64 };
+static inline size_t nbx_combine_sort_bytes(nbx_dtype dtype, int64_t lines, int64_t length) {
+    if (nbx_dtype_is_integral(dtype, true) || length <= NBX_COMBINE_SHORT) return 0;
+    return 512 + (size_t)(lines * length) * 4 + nbx_device_sort_bytes(lines, length);
+}
 
 #ifdef __cplusplus
 }

@@ -163,11 +163,11 @@ static nbx_status put_infer(nbx_op_call *c) {
             return nbx_call_fail(c, NBX_ERROR_SHAPE, "values of shape %s cannot be broadcast to the indexed %s",
                                  nbx_shape_text(values->rank, values->shape, a, sizeof a), nbx_shape_text(rank, shape, b, sizeof b));
         }
-    if (c->device.type != NBX_CPU && !arg_bool(c, 3)) {
+    if (c->device.type != NBX_CPU) {
         int64_t entries = 1, places = 1;
         for (int d = 0; d < r.index_rank; d++) entries *= r.index_shape[d];
         for (int k = 0; k < r.count; k++) places *= r.size[k];
-        c->scratch_bytes = nbx_rows_meeting_bytes(entries, places);
+        c->scratch_bytes = arg_bool(c, 3) ? nbx_combine_sort_bytes((nbx_dtype)self->dtype, 1, entries) : nbx_rows_meeting_bytes(entries, places);
     }
     return out_tensor(c, 0, self);
 }

@@ -1,8 +1,8 @@
 // Rows chosen by index tensors, gather and scatter on CUDA.
 //   reads and plain writes   a thread per element, per 4 of dense lines, or per 16 bytes of a dense row
 //   writes that may meet     of plain ones the last counts, which is looked for first; integers are combined by atomics (any
-//                            order gives the same), floats in the order of the index: a thread walks the whole index for its
-//                            element of a row. So results are the same from run to run
+//                            order gives the same), floats in the order of the index: sorted by place, or by a thread that
+//                            walks the whole index. So results are the same from run to run
 // An index out of range writes the stream's fault slot and touches nothing.
 #include "cuda/flat.cuh"
 #include "ops/elementwise/engine.cuh"
@@ -304,6 +304,40 @@ static __global__ void __launch_bounds__(ROW_THREADS) combine_rows(const __grid_
     }
 }
 
+static __global__ void __launch_bounds__(ROW_THREADS) key_entries(const __grid_constant__ rows_call p, uint32_t *keys) {
+    const int64_t entry = (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x;
+    if (entry < p.entries.count) keys[entry] = (uint32_t)entry_number(p, entry);  // out of range: all ones
+}
+
+// The entries of one place follow one another: the thread of the first one adds them all to its element.
+static __global__ void __launch_bounds__(ROW_THREADS) combine_sorted_rows(const __grid_constant__ rows_call p, const sorted_rows sorted) {
+    const int64_t item = (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x, entries = p.entries.count;
+    if (item >= p.before.count * entries * p.after.count) return;
+    const int64_t after = item % p.after.count, i = item / p.after.count % entries, before = item / p.after.count / entries;
+    const uint64_t key = sorted.keys[i];
+    if (i > 0 && sorted.keys[i - 1] == key) return;
+    int64_t table0 = 0, rows0 = 0;
+    add_place(p.after, after, &table0, &rows0);
+    add_place(p.before, before, &table0, &rows0);
+    for (int64_t k = i; k < entries && sorted.keys[k] == key; k++) {
+        int64_t table = table0, rows = rows0;
+        if (entry_place(p, sorted.places[k], &table, &rows)) combine_one(p.dtype, p.how, p.table + table, p.rows + rows);
+    }
+}
+
+// Sorts 32-bit keys, rows of so many, that lie at the start of `room`; nbx_combine_sort_bytes.
+static nbx_status sort_keys(nbx_op_call *c, char *room, int64_t rows, int64_t length, sorted_rows *sorted) {
+    key_rows k = {};
+    k.rows.data = room, k.rows.dtype = NBX_UINT32, k.rows.width = 4, k.rows.count = 1;
+    k.along = k.rows;
+    nbx_status status = flat_push(c, &k.rows, rows, length * 4);
+    if (status == NBX_OK) status = flat_push(c, &k.along, length, 4);
+    return status == NBX_OK ? nbx_cuda_sort_rows(c, &k, room + (rows * length * 4 + 255) / 256 * 256, sorted) : status;
+}
+
+// Room for sorting behind so many bytes of scratch.
+static char *sort_room(nbx_op_call *c, int64_t bytes) { return (char *)c->scratch + (bytes + 255) / 256 * 256; }
+
 static bool take_dims(dims_of *to, int rank, const int64_t *shape, const int64_t *table, const int64_t *rows) {
     to->count = 1;
     to->rank = 0;
@@ -341,8 +375,8 @@ static bool dense_vectors(const rows_call *p, int *vector) {
     return false;
 }
 
-// finds_losers: rows that meet differ, and there is scratch to look for them.
-static nbx_status run_rows(nbx_op_call *c, const nbx_rows *r, const void *number = NULL, bool finds_losers = false) {
+// finds_losers: rows that meet differ, and there is scratch to look for them. room: for sorting, or NULL.
+static nbx_status run_rows(nbx_op_call *c, const nbx_rows *r, const void *number = NULL, bool finds_losers = false, char *room = NULL) {
     rows_call p;
     memset(&p, 0, sizeof p);
     if (number) memcpy(p.number, number, sizeof p.number);
@@ -367,7 +401,16 @@ static nbx_status run_rows(nbx_op_call *c, const nbx_rows *r, const void *number
     const int64_t total = p.before.count * p.entries.count * p.after.count;
     if (total == 0) return NBX_OK;
     if (p.write && p.how != NBX_COMBINE_SET && is_float) {
-        const int64_t items = p.before.count * p.after.count;
+        int64_t items = p.before.count * p.after.count, places = 1;
+        for (int k = 0; k < p.count; k++) places *= p.size[k];
+        if (room && p.rows && p.entries.count > NBX_COMBINE_SHORT && places < UINT32_MAX) {
+            sorted_rows sorted;
+            key_entries<<<(unsigned)((p.entries.count + ROW_THREADS - 1) / ROW_THREADS), ROW_THREADS, 0, stream_of(c)>>>(p, (uint32_t *)room);
+            const nbx_status status = sort_keys(c, room, 1, p.entries.count, &sorted);
+            if (status != NBX_OK) return status;
+            combine_sorted_rows<<<(unsigned)((total + ROW_THREADS - 1) / ROW_THREADS), ROW_THREADS, 0, stream_of(c)>>>(p, sorted);
+            return launch_status(c);
+        }
         combine_rows<<<(unsigned)((items + ROW_THREADS - 1) / ROW_THREADS), ROW_THREADS, 0, stream_of(c)>>>(p);
         return launch_status(c);
     }
@@ -474,7 +517,7 @@ static nbx_status index_put_cuda(nbx_op_call *c) {
     r.how = arg_bool(c, 3) ? NBX_COMBINE_ADD : NBX_COMBINE_SET;
     for (int d = 0; d < rank; d++) bytes[d] = nbx_broadcast_stride(values, rank, d) * r.width;
     nbx_rows_strides(&r, bytes);
-    return run_rows(c, &r, NULL, values->numel > 1);
+    return run_rows(c, &r, NULL, values->numel > 1, r.how == NBX_COMBINE_ADD ? sort_room(c, 0) : NULL);
 }
 
 static nbx_status select_rows(nbx_op_call *c, const nbx_tensor *self, int dim, const nbx_tensor *index, const int64_t *bytes) {
@@ -510,7 +553,8 @@ static nbx_status start_from_self(nbx_op_call *c) {
 }
 
 // source NULL: number is written to all rows; or, with neither, the element at rows.
-static nbx_status write_rows(nbx_op_call *c, char *rows, const nbx_tensor *source, nbx_combine how, bool wrap, const void *number = NULL, bool finds_losers = false) {
+static nbx_status write_rows(nbx_op_call *c, char *rows, const nbx_tensor *source, nbx_combine how, bool wrap, const void *number = NULL, bool finds_losers = false,
+                             char *room = NULL) {
     nbx_rows r;
     int rank;
     int64_t shape[NBX_MAX_RANK], bytes[NBX_MAX_RANK] = {0};
@@ -524,7 +568,7 @@ static nbx_status write_rows(nbx_op_call *c, char *rows, const nbx_tensor *sourc
     r.wrap = wrap;
     r.how = how;
     nbx_rows_strides(&r, bytes);
-    return run_rows(c, &r, number, finds_losers);
+    return run_rows(c, &r, number, finds_losers, room);
 }
 
 static nbx_status index_copy_cuda(nbx_op_call *c) {
@@ -538,7 +582,7 @@ static nbx_status index_add_cuda(nbx_op_call *c) {
     const nbx_status status = start_from_self(c);
     if (status != NBX_OK || source->numel == 0) return status;
     if (c->args[4].kind != NBX_KIND_COMPLEX && nbx_scalar_to_double(&c->args[4]) == 1)
-        return write_rows(c, (char *)nbx_data(source), source, NBX_COMBINE_ADD, false);
+        return write_rows(c, (char *)nbx_data(source), source, NBX_COMBINE_ADD, false, NULL, false, sort_room(c, 0));
     device_view v;  // source times alpha, in scratch
     int64_t stride = 1;
     for (int d = source->rank - 1; d >= 0; d--) v.shape[d] = source->shape[d], v.stride[d] = stride, stride *= source->shape[d];
@@ -551,7 +595,7 @@ static nbx_status index_add_cuda(nbx_op_call *c) {
     const nbx_status planned = flat_of(c, scaled, &all);
     if (planned != NBX_OK) return planned;
     multiply_all<<<flat_blocks(all.count), FLAT_THREADS, 0, stream_of(c)>>>(all, alpha[0], alpha[1]);
-    return write_rows(c, (char *)c->scratch, scaled, NBX_COMBINE_ADD, false);
+    return write_rows(c, (char *)c->scratch, scaled, NBX_COMBINE_ADD, false, NULL, false, sort_room(c, all.count * all.width));
 }
 
 static nbx_status index_fill_cuda(nbx_op_call *c) {
@@ -743,10 +787,32 @@ static __global__ void __launch_bounds__(ROW_THREADS) combine_lines(const __grid
     }
 }
 
+static __global__ void __launch_bounds__(ROW_THREADS) key_elements(const __grid_constant__ lines_call p, uint32_t *keys) {
+    const int64_t item = (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x;
+    if (item >= p.lines * p.length) return;
+    int64_t index, table, values, value;
+    const int64_t line = item / p.length, i = item % p.length;
+    line_place(p, line, &index, &table, &values);
+    keys[item] = read_index(p, p.index + index + i * p.index_step, &value) ? (uint32_t)value : 0xffffffffu;
+}
+
+static __global__ void __launch_bounds__(ROW_THREADS) combine_sorted_lines(const __grid_constant__ lines_call p, const sorted_rows sorted) {
+    const int64_t item = (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x;
+    if (item >= p.lines * p.length) return;
+    const int64_t line = item / p.length, i = item % p.length;
+    const uint64_t *keys = sorted.keys + line * p.length, key = keys[i];
+    if (key == 0xffffffffu || (i > 0 && keys[i - 1] == key)) return;
+    int64_t index, table, values;
+    line_place(p, line, &index, &table, &values);
+    for (int64_t k = i; k < p.length && keys[k] == key; k++)
+        combine_one(p.dtype, p.how, p.table + table + (int64_t)key * p.table_step,
+                    p.values ? p.values + values + (int64_t)sorted.places[line * p.length + k] * p.values_step : p.number);
+}
+
 static int64_t bytes_along(const nbx_tensor *t, int d) { return !t || t->rank == 0 ? 0 : t->stride[d] * (int64_t)nbx_dtype_size((nbx_dtype)t->dtype); }
 
 static nbx_status run_lines(nbx_op_call *c, int dim, const nbx_tensor *index, const nbx_tensor *table, const nbx_tensor *values, bool write, nbx_combine how,
-                            const void *number) {
+                            const void *number, char *room = NULL) {
     lines_call p;
     memset(&p, 0, sizeof p);
     p.index = (const char *)nbx_data(index), p.narrow = index->dtype == NBX_INT32;
@@ -778,6 +844,15 @@ static nbx_status run_lines(nbx_op_call *c, int dim, const nbx_tensor *index, co
         claim_elements<<<blocks, ROW_THREADS, 0, stream_of(c)>>>(p);
     }
     if (p.narrow ? launch_quads<int32_t>(p, stream_of(c)) : launch_quads<int64_t>(p, stream_of(c))) return launch_status(c);
+    if (ordered && room && p.length > NBX_COMBINE_SHORT && p.size < UINT32_MAX) {
+        sorted_rows sorted;
+        const unsigned all = (unsigned)((p.lines * p.length + ROW_THREADS - 1) / ROW_THREADS);
+        key_elements<<<all, ROW_THREADS, 0, stream_of(c)>>>(p, (uint32_t *)room);
+        const nbx_status status = sort_keys(c, room, p.lines, p.length, &sorted);
+        if (status != NBX_OK) return status;
+        combine_sorted_lines<<<all, ROW_THREADS, 0, stream_of(c)>>>(p, sorted);
+        return launch_status(c);
+    }
     if (ordered) combine_lines<<<blocks, ROW_THREADS, 0, stream_of(c)>>>(p);
     else move_elements<<<blocks, ROW_THREADS, 0, stream_of(c)>>>(p);
     return launch_status(c);
@@ -798,7 +873,7 @@ static nbx_status scatter_how(nbx_op_call *c, nbx_combine how) {
     if (status != NBX_OK || index->numel == 0) return status;
     double number[2] = {0, 0};
     if (!src) ew_store_number((nbx_dtype)out->dtype, number, &c->args[3]);
-    return run_lines(c, (int)arg_int(c, 1), index, out, src, true, how, number);
+    return run_lines(c, (int)arg_int(c, 1), index, out, src, true, how, number, how == NBX_COMBINE_SET ? NULL : sort_room(c, 0));
 }
 static nbx_status scatter_cuda(nbx_op_call *c) { return scatter_how(c, NBX_COMBINE_SET); }
 static nbx_status scatter_add_cuda(nbx_op_call *c) { return scatter_how(c, NBX_COMBINE_ADD); }
@@ -817,7 +892,7 @@ static nbx_status scatter_reduce_cuda(nbx_op_call *c) {
     nbx_combine_identity(how, (nbx_dtype)out->dtype, number);
     if (!include_self) status = run_lines(c, dim, index, out, NULL, true, NBX_COMBINE_SET, number);
     if (!src) ew_store_number((nbx_dtype)out->dtype, number, &c->args[3]);
-    if (status == NBX_OK) status = run_lines(c, dim, index, out, src, true, how, number);
+    if (status == NBX_OK) status = run_lines(c, dim, index, out, src, true, how, number, sort_room(c, mean ? out->numel * 8 : 0));
     if (status != NBX_OK || !mean) return status;
     device_view v;
     int64_t stride = 1;

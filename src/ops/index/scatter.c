@@ -239,6 +239,8 @@ static nbx_status scatter_infer(nbx_op_call *c) {
     const int64_t length = size_or_one(index, d);
     if (src != NULL && how == NBX_COMBINE_SET && c->device.type != NBX_CPU && length > NBX_SCATTER_SHORT)  // who writes each place last
         c->scratch_bytes = sizeof(uint32_t) * (size_t)(index->numel / length * size_or_one(self, d));
+    if (how != NBX_COMBINE_SET && c->device.type != NBX_CPU && length > 0)
+        c->scratch_bytes += nbx_combine_sort_bytes((nbx_dtype)self->dtype, index->numel / length, length);
     return out_new(c, 0, (nbx_dtype)self->dtype, self->rank, self->shape, NULL) ? NBX_OK : c->ctx->status;
 }
 

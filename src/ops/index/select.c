@@ -143,6 +143,7 @@ static nbx_status add_infer(nbx_op_call *c) {
     if (nbx_combine_of(NBX_COMBINE_ADD, (nbx_dtype)source->dtype) == NULL)
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "%s cannot be added", nbx_dtype_name((nbx_dtype)source->dtype));
     if (!is_one(alpha)) c->scratch_bytes = (size_t)source->numel * nbx_dtype_size((nbx_dtype)source->dtype);
+    if (c->device.type != NBX_CPU) c->scratch_bytes += nbx_combine_sort_bytes((nbx_dtype)source->dtype, 1, arg_tensor(c, 2)->numel);
     return NBX_OK;
 }
 
