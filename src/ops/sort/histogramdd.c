@@ -35,9 +35,22 @@ static nbx_status check(nbx_op_call *c) {
     return NBX_OK;
 }
 
+static bool here(const nbx_op_call *c) { return c->device.type == NBX_CPU; }
+
 static double coordinate(const nbx_tensor *points, int64_t point, int64_t dim) {  // points are dense
     const nbx_dtype d = (nbx_dtype)points->dtype;
     return element_double(d, (const char *)nbx_data(points) + (point * dims_of(points) + dim) * (int64_t)nbx_dtype_size(d));
+}
+
+static nbx_status extremes_of(nbx_op_call *c, const nbx_tensor *points, int dim, double *low, double *high) {
+    const nbx_tensor *x = do_select(c->ctx, points, -1, dim);
+    nbx_value number;
+    for (int i = 0; i < 2; i++) {
+        const nbx_value extreme = T(do_unary(c->ctx, i ? "aten::max" : "aten::min", x));
+        if (!extreme.as.tensor || nbx_do_many(c->ctx, "aten::_local_scalar_dense", 1, &extreme, &number, 1) != NBX_OK) return c->ctx->status;
+        *(i ? high : low) = nbx_scalar_to_double(&number);
+    }
+    return NBX_OK;
 }
 
 static nbx_status range_of(nbx_op_call *c, const nbx_tensor *points, int dim, double *low, double *high) {
@@ -46,8 +59,9 @@ static nbx_status range_of(nbx_op_call *c, const nbx_tensor *points, int dim, do
     if (!arg_is_none(c, RANGE)) {
         *low = c->args[RANGE].as.floats[2 * dim], *high = c->args[RANGE].as.floats[2 * dim + 1];
     } else if (count > 0) {
-        *low = *high = coordinate(points, 0, dim);
-        for (int64_t i = 1; i < count; i++) {
+        if (!here(c) && extremes_of(c, points, dim, low, high) != NBX_OK) return c->ctx->status;
+        if (here(c)) *low = *high = coordinate(points, 0, dim);
+        for (int64_t i = 1; here(c) && i < count; i++) {
             const double x = coordinate(points, i, dim);
             *low = x < *low || isnan(x) ? x : *low;
             *high = x > *high || isnan(x) ? x : *high;
@@ -65,9 +79,11 @@ static nbx_status make_edges(nbx_op_call *c, const nbx_tensor *points, nbx_tenso
         double low, high;
         const nbx_status status = range_of(c, points, i, &low, &high);
         if (status != NBX_OK) return status;
-        edges[i] = nbx_new(c->ctx, c->device, (nbx_dtype)points->dtype, 1, &count);
+        edges[i] = nbx_new(c->ctx, (nbx_device){NBX_CPU, 0}, (nbx_dtype)points->dtype, 1, &count);
         if (!edges[i]) return nbx_last_status(c->ctx);
         nbx_histogram_edges(edges[i], low, high);
+        if (!here(c)) edges[i] = nbx_tensor_to_device(c->ctx, edges[i], c->device);
+        if (!edges[i]) return nbx_last_status(c->ctx);
     }
     return NBX_OK;
 }
@@ -94,6 +110,29 @@ static nbx_tensor *density_of(nbx_context *ctx, const nbx_tensor *hist, const nb
     return (nbx_tensor *)y;
 }
 
+// On a GPU: the bins of each dim by searching, places in all dims counted; what lies outside, in one more place.
+static const nbx_tensor *count_there(nbx_op_call *c, const nbx_tensor *points, int dims, const nbx_tensor *const *edges, const nbx_tensor *weight,
+                                     const int64_t *shape) {
+    nbx_context *ctx = c->ctx;
+    const int64_t count = points->numel / dims, total = nbx_shape_numel(dims, shape);
+    const nbx_tensor *flat = do_reshape(ctx, points, 2, (int64_t[]){count, dims}), *place = NULL, *inside = NULL;
+    for (int i = 0; i < dims; i++) {
+        const nbx_tensor *x = do_contiguous(ctx, do_select(ctx, flat, 1, i));
+        const nbx_tensor *bin = NBX_DO(ctx, "aten::searchsorted.Tensor", T(edges[i]), T(x), B(false), B(true));
+        bin = NBX_DO(ctx, "aten::clamp_max", T(NBX_DO(ctx, "aten::sub.Scalar", T(bin), I(1))), I(shape[i] - 1));
+        const nbx_tensor *low = NBX_DO(ctx, "aten::ge.Tensor", T(x), T(do_select(ctx, edges[i], 0, 0)));
+        const nbx_tensor *both = NBX_DO(ctx, "aten::logical_and", T(low), T(NBX_DO(ctx, "aten::le.Tensor", T(x), T(do_select(ctx, edges[i], 0, -1)))));
+        inside = i ? NBX_DO(ctx, "aten::logical_and", T(inside), T(both)) : both;
+        place = i ? do_add(ctx, NBX_DO(ctx, "aten::mul.Scalar", T(place), I(shape[i])), bin) : bin;
+    }
+    place = NBX_DO(ctx, "aten::where.ScalarOther", T(inside), T(place), I(total));
+    const nbx_tensor *weights = weight ? do_reshape(ctx, weight, 1, &count) : NULL;
+    if (!place || (weight && !weights)) return NULL;
+    const nbx_tensor *counts = NBX_DO(ctx, "aten::bincount", T(place), T_OR_NONE(weights), I(total + 1));
+    counts = do_cast(ctx, NBX_DO(ctx, "aten::narrow", T(counts), I(0), I(0), I(total)), (nbx_dtype)points->dtype);
+    return do_view(ctx, counts, dims, shape);
+}
+
 static nbx_tensor *count_points(nbx_op_call *c, const nbx_tensor *points, int dims, const nbx_tensor *const *edges, const nbx_tensor *weight,
                                 bool density) {
     const nbx_tensor *weights = weight ? do_contiguous(c->ctx, weight) : NULL;
@@ -101,6 +140,10 @@ static nbx_tensor *count_points(nbx_op_call *c, const nbx_tensor *points, int di
     const int64_t size = (int64_t)nbx_dtype_size(d);
     int64_t shape[NBX_MAX_RANK];
     for (int i = 0; i < dims; i++) shape[i] = edges[i]->numel - 1;
+    if (!here(c) && points->numel) {
+        const nbx_tensor *there = count_there(c, points, dims, edges, weight, shape);
+        return there && density ? density_of(c->ctx, there, edges) : (nbx_tensor *)there;
+    }
     nbx_tensor *hist = do_full(c->ctx, c->device, d, dims, shape, F(0));
     if (!hist || (weight && !weights)) return NULL;
     for (int64_t i = 0; dims && i < points->numel / dims; i++) {
@@ -173,11 +216,11 @@ static nbx_status both_of_edges(nbx_op_call *c) {
 }
 
 const nbx_op nbx_ops_histogramdd[] = {
-    {.name = "aten::histogramdd", .composite = both, .flags = NBX_OP_READS_DATA | NBX_OP_ON_HOST},
-    {.name = "aten::_histogramdd_from_bin_cts", .composite = only_hist, .flags = NBX_OP_READS_DATA | NBX_OP_ON_HOST | NBX_OP_EXACT_OUT},
-    {.name = "aten::_histogramdd_bin_edges", .composite = only_edges, .flags = NBX_OP_READS_DATA | NBX_OP_ON_HOST | NBX_OP_EXACT_OUT},
+    {.name = "aten::histogramdd", .composite = both, .flags = NBX_OP_READS_BACK},
+    {.name = "aten::_histogramdd_from_bin_cts", .composite = only_hist, .flags = NBX_OP_READS_BACK | NBX_OP_EXACT_OUT},
+    {.name = "aten::_histogramdd_bin_edges", .composite = only_edges, .flags = NBX_OP_READS_BACK | NBX_OP_EXACT_OUT},
     {.name = "aten::histogramdd.int_bins", .composite = with_one_number},
-    {.name = "aten::histogramdd.TensorList_bins", .composite = both_of_edges, .flags = NBX_OP_READS_DATA | NBX_OP_ON_HOST},
-    {.name = "aten::_histogramdd_from_bin_tensors", .composite = hist_of_edges, .flags = NBX_OP_READS_DATA | NBX_OP_ON_HOST | NBX_OP_EXACT_OUT},
+    {.name = "aten::histogramdd.TensorList_bins", .composite = both_of_edges, .flags = NBX_OP_READS_BACK},
+    {.name = "aten::_histogramdd_from_bin_tensors", .composite = hist_of_edges, .flags = NBX_OP_READS_BACK | NBX_OP_EXACT_OUT},
     NBX_OPS_END,
 };
