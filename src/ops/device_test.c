@@ -97,6 +97,25 @@ static void a_generator_of_the_cpu_gives_its_numbers_on_a_gpu(void **state) {
     nbx_context_destroy(there);
 }
 
+static void a_generator_of_a_gpu_is_none_of_the_cpu(void **state) {
+    (void)state;
+    nbx_context *ctx = nbx_context_create(NULL);
+    nbx_generator *g = nbx_generator_create_on(ctx, gpu, 5);
+    uint64_t words[2] = {0}, moved[2] = {7, 12};
+    assert_int_equal(nbx_generator_get_state(g, words, sizeof words), sizeof words);  // of a CUDA generator: seed, offset
+    assert_int_equal(words[0], 5);
+    assert_int_equal(words[1], 0);
+    assert_int_equal(nbx_generator_set_state(ctx, g, moved, sizeof moved), NBX_OK);
+    nbx_generator_get_state(g, words, sizeof words);
+    assert_memory_equal(words, moved, sizeof words);
+    const int64_t shape[] = {3};
+    const nbx_value args[] = {nbx_of_ints(shape, 1), nbx_of_generator(g)};
+    nbx_value y;
+    assert_int_equal(nbx_call(ctx, "aten::rand.generator", args, 2, NULL, 0, &y, 1, NULL), NBX_ERROR_DEVICE);
+    nbx_generator_destroy(g);
+    nbx_context_destroy(ctx);
+}
+
 // Faults and refusals leave the context usable.
 static void bad_input_on_a_gpu_is_an_error(void **state) {
     (void)state;
@@ -125,6 +144,7 @@ int main(void) {
         cmocka_unit_test(host_memory_is_none_of_a_gpu),
         cmocka_unit_test(seeds_give_what_pytorch_draws_on_a_gpu),
         cmocka_unit_test(a_generator_of_the_cpu_gives_its_numbers_on_a_gpu),
+        cmocka_unit_test(a_generator_of_a_gpu_is_none_of_the_cpu),
         cmocka_unit_test(bad_input_on_a_gpu_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,8 +83,10 @@ nbx_generator *nbx_context_generator(nbx_context *ctx) {
 }
 
 nbx_generator *nbx_generator_of(nbx_op_call *c, int arg) {
-    if (arg >= 0 && c->args[arg].kind == NBX_KIND_GENERATOR) return c->args[arg].as.generator;
-    return nbx_context_generator(c->ctx);
+    nbx_generator *g = arg >= 0 && c->args[arg].kind == NBX_KIND_GENERATOR ? c->args[arg].as.generator : nbx_context_generator(c->ctx);
+    if (g == NULL || (c->device.type == NBX_CPU ? g->of_host : g->of_device)) return g;
+    nbx_call_fail(c, NBX_ERROR_DEVICE, "the generator is one of a %s", g->of_host ? "CPU" : "GPU");
+    return NULL;
 }
 
 void nbx_manual_seed(nbx_context *ctx, uint64_t seed) {
