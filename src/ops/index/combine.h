@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-enum { NBX_SCATTER_SHORT = 256 };  // lines of an index in which a GPU looks for a later one of the same value by going through them
+enum { NBX_SCATTER_SHORT = 32 };  // lines of an index in which a GPU looks for a later one of the same value by going through them
 
 typedef enum nbx_combine { NBX_COMBINE_SET, NBX_COMBINE_ADD, NBX_COMBINE_MUL, NBX_COMBINE_MAX, NBX_COMBINE_MIN } nbx_combine;
 

@@ -54,7 +54,7 @@ nbx_status nbx_rows_run(nbx_op_call *c, nbx_rows *r);
 typedef enum nbx_meeting { NBX_MEET_NEVER, NBX_MEET_FEW, NBX_MEET_CLAIMED, NBX_MEET_SORTED } nbx_meeting;
 static inline nbx_meeting nbx_rows_meeting(int64_t entries, int64_t places) {
     if (entries <= 1 || places <= 1) return entries <= 1 ? NBX_MEET_NEVER : NBX_MEET_FEW;
-    return entries <= 2048 ? NBX_MEET_FEW : places <= 16 * entries ? NBX_MEET_CLAIMED : NBX_MEET_SORTED;
+    return entries <= 256 ? NBX_MEET_FEW : places <= 16 * entries ? NBX_MEET_CLAIMED : NBX_MEET_SORTED;
 }
 // Scratch: the place of each entry, whether it loses, and words or keys.
 static inline size_t nbx_rows_meeting_heads(int64_t entries) { return ((size_t)entries * 9 + 255) / 256 * 256; }
