@@ -22,8 +22,10 @@ static nbx_status hardtanh_bounds(nbx_op_call *c, ew_types *types, ew_params *p)
     if (status == NBX_OK) status = take(c, 2, &p->f[1]);
     p->i[0] = nbx_scalar_to_int(&c->args[1]);
     p->i[1] = nbx_scalar_to_int(&c->args[2]);
-    if (status == NBX_OK && types->compute == NBX_UINT8 && (p->f[0] < 0 || p->f[1] < 0))
+    if (status == NBX_OK && types->compute == NBX_UINT8 && (p->i[0] < 0 || p->i[1] < 0))
         return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "negative limits do not fit uint8");
+    if (status == NBX_OK && p->f[0] > p->f[1]) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "min_val %g is above max_val %g", p->f[0], p->f[1]);
+    for (int arg = 1; arg <= 2 && status == NBX_OK; arg++) status = ew_check_number(c, types->compute, &c->args[arg]);
     return status;
 }
 static nbx_status six(nbx_op_call *c, ew_types *types, ew_params *p) {

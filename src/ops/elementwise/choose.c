@@ -67,7 +67,10 @@ static const nbx_value absent = {.kind = NBX_KIND_NONE};
 
 static nbx_status clamp_bounds(nbx_op_call *c, ew_types *types, ew_params *p) {
     if (arg_is_none(c, 1) && arg_is_none(c, 2)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "at least one of min and max must be given");
-    return take_bounds(c, &c->args[1], &c->args[2], types, p);
+    const nbx_status status = take_bounds(c, &c->args[1], &c->args[2], types, p);
+    if (arg_is_none(c, 1) && isnan(p->f[1])) p->f[1] = (double)INFINITY;  // NaN limits nothing where it stands alone
+    if (arg_is_none(c, 2) && isnan(p->f[0])) p->f[0] = -(double)INFINITY;
+    return status;
 }
 static nbx_status clamp_min_bound(nbx_op_call *c, ew_types *types, ew_params *p) { return take_bounds(c, &c->args[1], &absent, types, p); }
 static nbx_status clamp_max_bound(nbx_op_call *c, ew_types *types, ew_params *p) { return take_bounds(c, &absent, &c->args[1], types, p); }

@@ -139,7 +139,8 @@ nbx_status ew_plan_make(nbx_op_call *c, const ew_row *row, const ew_loops *loops
 nbx_status ew_fail_fault(nbx_op_call *c, int fault);
 // Is an operand to be rounded to the dtype of computing before it goes into a wider tile?
 static inline bool ew_rounds_first(const ew_plan *p, int k) {
-    return !(p->exact && k > p->outs) && p->compute != p->run_dtype && p->dtype[k] != (uint8_t)p->compute && p->tile[k] == (uint8_t)p->run_dtype;
+    const bool exact = p->exact && k > p->outs && !nbx_dtype_is_integral(p->compute, true);
+    return !exact && p->compute != p->run_dtype && p->dtype[k] != (uint8_t)p->compute && p->tile[k] == (uint8_t)p->run_dtype;
 }
 
 // Stores a number as one element of any dtype (as ATen's Scalar.to, without its check).

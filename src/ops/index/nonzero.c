@@ -220,7 +220,7 @@ static nbx_status masked_select(nbx_op_call *c) {
     const nbx_tensor *self = arg_tensor(c, 0), *mask = arg_tensor(c, 1);
     int rank = 0;
     int64_t shape[NBX_MAX_RANK];
-    if (mask->dtype != NBX_BOOL && mask->dtype != NBX_UINT8)
+    if (mask->dtype != NBX_BOOL)
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "the mask must be bool, not %s", nbx_dtype_name((nbx_dtype)mask->dtype));
     if (nbx_broadcast(c, &rank, shape, self->rank, self->shape) != NBX_OK || nbx_broadcast(c, &rank, shape, mask->rank, mask->shape) != NBX_OK)
         return c->ctx->status;

@@ -1,5 +1,6 @@
 // Padding: a constant, or elements of the tensor itself, reflected, repeated at the edge or going round.
 //   pad lists (before, after) of the last dim, then of the one before it, and so on; negative numbers cut off.
+#include "ops/elementwise/elementwise.h"
 #include "ops/shape/geometry.h"
 #include "ops/shape/move.h"
 
@@ -38,6 +39,7 @@ static nbx_status constant_infer(nbx_op_call *c) {
     if (padded_shape(c, self, count, pad, shape) != NBX_OK) return c->ctx->status;
     bool grows = false;
     for (int i = 0; i < count; i++) grows = grows || pad[i] > 0;
+    if (grows && ew_check_number(c, (nbx_dtype)self->dtype, &c->args[2]) != NBX_OK) return c->ctx->status;
     if (!grows) {  // ATen clones the narrowed tensor
         nbx_tensor narrowed = *self;
         narrowed.shape = shape;

@@ -140,7 +140,7 @@ static nbx_status infer_logsumexp(nbx_op_call *c) {
     uint64_t mask;
     const nbx_status status = nbx_call_dims(c, 1, x->rank, true, &mask);
     if (status != NBX_OK) return status;
-    if (c->args[1].count == 0 && c->args[1].kind != NBX_KIND_INT && x->rank > 0 && !arg_bool(c, 2))
+    if (c->args[1].count == 0 && c->args[1].kind != NBX_KIND_INT && x->rank > 0 && !arg_bool(c, 2) && !nbx_dtype_is_complex((nbx_dtype)x->dtype))
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "no dims to reduce, and no keepdim: ATen's result does not fit its own shape");
     const nbx_dtype dtype = nbx_dtype_is_integral((nbx_dtype)x->dtype, true) ? NBX_FLOAT32 : (nbx_dtype)x->dtype;
     reduce_job job = job_of(REDUCE_LOGSUMEXP, REDUCE_LOG, dtype, mask);

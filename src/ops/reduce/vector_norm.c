@@ -29,9 +29,12 @@ static nbx_status infer_vector_norm(nbx_op_call *c) {
         status = reduce_need_elements(c, x, job.mask, !arg_is_none(c, 2) && c->args[2].count > 0);
     if (status == NBX_OK) status = check_dtype(c, x, asked);
     if (status != NBX_OK) return status;
+    int64_t reduced = 1;
+    for (int d = 0; d < x->rank; d++) reduced *= job.mask >> d & 1 ? x->shape[d] : 1;
     if (ord == 0.0) job.op = REDUCE_COUNT, job.finish = REDUCE_PLAIN;
     else if (ord == 1.0) job.op = REDUCE_ABS, job.finish = REDUCE_PLAIN;
     else if (ord == 2.0) job.op = REDUCE_SQUARE, job.finish = REDUCE_ROOT;
+    else if (reduced == 1) job.op = REDUCE_MAX_ABS, job.finish = REDUCE_PLAIN;  // of one number, whatever the order
     else if (isinf(ord)) job.op = ord > 0 ? REDUCE_MAX_ABS : REDUCE_MIN_ABS, job.finish = REDUCE_PLAIN;
     return reduce_describe(c, x, job, arg_bool(c, 3), nbx_dtype_to_real(cast), NBX_DTYPE_NONE);
 }

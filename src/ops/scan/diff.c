@@ -100,7 +100,7 @@ static nbx_status compose_cumulative_trapezoid(nbx_op_call *c) {
 // x as steps along dim of y: x[i+1] - x[i], seen with the rank of y where x is a vector. NULL: failed.
 static const nbx_tensor *steps_of(nbx_op_call *c, const nbx_tensor *x, const nbx_tensor *y, int dim) {
     int64_t shape[NBX_MAX_RANK];
-    const int at = x->rank == y->rank ? dim : x->rank - 1;
+    const int at = x->rank >= y->rank ? dim : x->rank - 1;
     const nbx_tensor *steps = NBX_DO(c->ctx, "aten::diff", T(x), I(1), I(at < 0 ? 0 : at));
     if (!steps || x->rank != 1) return steps;
     for (int d = 0; d < y->rank; d++) shape[d] = d == dim ? steps->shape[0] : 1;

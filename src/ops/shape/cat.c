@@ -219,8 +219,8 @@ static nbx_status chunk_cat(nbx_op_call *c) {
     if (count == 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "takes at least one tensor");
     if (chunks < 1) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "num_chunks must be positive, found %lld", (long long)chunks);
     if (nbx_call_dim(c, arg_int(c, 1), list[0]->rank, &d) != NBX_OK) return c->ctx->status;
-    const nbx_tensor **rows = list_of(c, count);
-    if (rows == NULL) return c->ctx->status;
+    const nbx_tensor **chunked = list_of(c, count);
+    if (chunked == NULL) return c->ctx->status;
     for (int k = 0; k < count; k++) {
         bool fits = list[k]->dtype == list[0]->dtype && list[k]->rank > d && list[k]->numel > 0;
         for (int i = 0; i < d && fits; i++) fits = list[k]->shape[i] == list[0]->shape[i];
@@ -232,10 +232,10 @@ static nbx_status chunk_cat(nbx_op_call *c) {
         for (int i = 0; i < d; i++) shape[i] = list[k]->shape[i];
         shape[d] = chunks, shape[d + 1] = -1;
         const nbx_tensor *whole = pads[last] ? NBX_DO(c->ctx, "aten::constant_pad_nd", T(list[k]), nbx_of_ints(pads, last + 1), I(0)) : list[k];
-        rows[k] = NBX_DO(c->ctx, "aten::reshape", T(whole), nbx_of_ints(shape, d + 2));
-        if (rows[k] == NULL) return c->ctx->status;
+        chunked[k] = NBX_DO(c->ctx, "aten::reshape", T(whole), nbx_of_ints(shape, d + 2));
+        if (chunked[k] == NULL) return c->ctx->status;
     }
-    return cat_of(c, rows, count, d + 1);
+    return cat_of(c, chunked, count, d + 1);
 }
 
 const nbx_op nbx_ops_cat[] = {
@@ -248,7 +248,7 @@ const nbx_op nbx_ops_cat[] = {
     {.name = "aten::row_stack", .composite = vstack},
     {.name = "aten::dstack", .composite = dstack},
     {.name = "aten::column_stack", .composite = column_stack},
-    {.name = "aten::_chunk_cat", .composite = chunk_cat, .flags = NBX_OP_EXACT_OUT},
+    {.name = "aten::_chunk_cat", .composite = chunk_cat, .flags = NBX_OP_PACKED_OUT},
     {.name = "aten::block_diag", .composite = block_diag, .flags = NBX_OP_EXACT_OUT},
     NBX_OPS_END,
 };

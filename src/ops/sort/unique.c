@@ -124,9 +124,8 @@ static nbx_status unique2(nbx_op_call *c) { return unique_flat(c, true, arg_bool
 static nbx_status unique_along(nbx_op_call *c, int64_t dim, bool sorted) {
     const nbx_tensor *self = arg_tensor(c, 0);
     int d, zeros = 0;
+    if (self->rank == 0) return nbx_call_fail(c, NBX_ERROR_INDEX, "dim %lld of a tensor without dims", (long long)dim);
     if (nbx_call_dim(c, dim, self->rank, &d) != NBX_OK) return c->ctx->status;
-    if (self->rank == 0) self = nbx_unsqueezed(c->ctx, self, 0);
-    if (self == NULL) return c->ctx->status;
     for (int i = 0; i < self->rank; i++) zeros += self->shape[i] == 0;
     if (zeros > (self->shape[d] == 0)) return nbx_call_fail(c, NBX_ERROR_SHAPE, "dims of size 0 other than dim %d", d);
     const nbx_tensor *front = nbx_on_host(c->ctx, NBX_DO(c->ctx, "aten::movedim.int", T(self), I(d), I(0)));
