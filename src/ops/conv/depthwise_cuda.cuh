@@ -1,6 +1,8 @@
-// Depthwise convolutions of one or two dims on CUDA: a thread makes OUTPUTS neighbouring results of a row and slides over
-// their inputs, so that a tap costs one load and OUTPUTS multiplications. Rows dense along the width: of one channel. Channels
-// dense: of CHANNELS channels at a time. Included by convolution_cuda.cu, whose descriptions it reads.
+// Depthwise convolutions of one or two dims on CUDA. Filters 3, 5 and 7 wide of stride and dilation 1: a thread makes a tile of
+// results from rows of inputs in registers, each row serving every result it reaches; channels dense: a warp has the tile of 64
+// channels, else a thread that of one channel. Other filters: a thread makes OUTPUTS neighbouring results of a row and slides
+// over their inputs, of one channel or, where they are dense, of CHANNELS at a time. Included by convolution_cuda.cu, whose
+// descriptions it reads.
 #ifndef NBX_OPS_DEPTHWISE_CUH
 #define NBX_OPS_DEPTHWISE_CUH
 
@@ -9,8 +11,8 @@ enum { DEPTHWISE_OUTPUTS = 4 };
 typedef struct depthwise_call {
     int64_t items;
     int filters;             // of all groups
-    uint32_t pieces, groups_of_channels;
-    ewc_divisor by_pieces, by_rows, by_filters, by_channels;
+    uint32_t pieces, rows, groups_of_channels;  // of results: pieces of a row, rows of an image
+    ewc_divisor by_pieces, by_rows, by_tiles, by_filters, by_channels;
     bool slides;             // neighbouring results read neighbouring inputs
 } depthwise_call;
 
@@ -144,6 +146,163 @@ template <typename E> static __global__ void __launch_bounds__(256) depthwise_ch
     }
 }
 
+// ---------------------------------------------------------------------------------------------------------------- tiles
+enum { TILE_WIDTH = 8 };
+
+// A tile of results: where it is, and what of it exists.
+struct tile_place {
+    int64_t input, output;  // of the image; of the first result
+    int y, x;               // input position of tap 0 of the first result
+    int rows, columns;
+};
+template <int ROWS> static __device__ __forceinline__ tile_place tile_of(const conv_call &p, const depthwise_call &d, uint32_t tile) {
+    const uint32_t lines = ewc_quotient(tile, d.by_pieces), tx = tile - lines * d.pieces;
+    const uint32_t image = ewc_quotient(lines, d.by_rows), ty = lines - image * d.rows;
+    const uint32_t batch = ewc_quotient(image, p.by_count0), q0 = image - batch * (uint32_t)p.a[0].count;
+    const int q1 = (int)ty * ROWS, q2 = (int)tx * TILE_WIDTH;
+    tile_place t;
+    t.input = batch * p.in_stride[0] + q0 * p.in_stride[2];
+    t.output = batch * p.out_stride[0] + q0 * p.out_stride[2] + (p.a[1].first + (int64_t)q1 * p.a[1].step) * p.out_stride[3] +
+               (p.a[2].first + (int64_t)q2 * p.a[2].step) * p.out_stride[4];
+    t.y = q1 + (int)p.a[1].shift, t.x = q2 + (int)p.a[2].shift;
+    t.rows = (int)p.a[1].count - q1, t.columns = (int)p.a[2].count - q2;
+    return t;
+}
+
+// sum[row][column][channel]; load(from, v): an input at an address; weight(j1, j2, w).
+template <int TAPS, int ROWS, int CHANNELS, typename E, typename L, typename W>
+static __device__ __forceinline__ void sum_tile(const conv_call &p, const tile_place &t, const E *input, L load, W weight, float (&sum)[ROWS][TILE_WIDTH][CHANNELS]) {
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+#pragma unroll
+        for (int j = 0; j < TILE_WIDTH; j++)
+#pragma unroll
+            for (int c = 0; c < CHANNELS; c++) sum[i][j][c] = 0.f;
+    const int taps = (int)p.a[1].taps;
+#pragma unroll 1
+    for (int r = 0; r < ROWS - 1 + taps; r++) {
+        if ((unsigned)(t.y + r) >= (unsigned)p.in[1]) continue;
+        float v[TILE_WIDTH + TAPS - 1][CHANNELS];
+        const E *from = input + (t.y + r) * p.in_stride[3] + t.x * p.in_stride[4];
+#pragma unroll
+        for (int i = 0; i < TILE_WIDTH + TAPS - 1; i++, from += p.in_stride[4]) {
+#pragma unroll
+            for (int c = 0; c < CHANNELS; c++) v[i][c] = 0.f;
+            if ((unsigned)(t.x + i) < (unsigned)p.in[2]) load(from, v[i]);
+        }
+#pragma unroll
+        for (int row = 0; row < ROWS; row++) {
+            if (r - row < 0 || r - row >= taps) continue;
+#pragma unroll
+            for (int j = 0; j < TAPS; j++) {
+                float w[CHANNELS];
+                weight(r - row, j, w);
+#pragma unroll
+                for (int i = 0; i < TILE_WIDTH; i++)
+#pragma unroll
+                    for (int c = 0; c < CHANNELS; c++) sum[row][i][c] = fmaf(w[c], v[i + j][c], sum[row][i][c]);
+            }
+        }
+    }
+}
+
+template <typename E> struct alignas(2 * sizeof(E)) element_pair { E at[2]; };
+
+enum { PAIR_ROWS = 4, PAIR_CHANNELS = 64, PAIR_PITCH = PAIR_CHANNELS + 2, SINGLE_ROWS = 8 };
+
+template <typename E, int TAPS> static __global__ void __launch_bounds__(256, 2) depthwise_pairs(const __grid_constant__ conv_call p, const __grid_constant__ depthwise_call d) {
+    extern __shared__ float weights[];  // [tap][channel]
+    typedef element_pair<E> pair;
+    const uint32_t group = ewc_quotient(blockIdx.x, d.by_channels), first = (blockIdx.x - group * d.groups_of_channels) * PAIR_CHANNELS;
+    const int lane = (int)threadIdx.x % 32, channel = (int)first + 2 * lane;
+    for (int i = (int)threadIdx.x; i < p.inner * PAIR_CHANNELS; i += 256) {
+        const int c = i / p.inner, tap = i - c * p.inner;
+        weights[tap * PAIR_PITCH + c] = (int)first + c < d.filters ? of_element(((const E *)p.weight)[(int64_t)first * p.inner + i]) : 0.f;
+    }
+    __syncthreads();
+    const uint32_t tile = group * 8 + threadIdx.x / 32;
+    if (tile >= d.items || channel >= d.filters) return;
+    const tile_place t = tile_of<PAIR_ROWS>(p, d, tile);
+    const E *input = (const E *)p.input + t.input + channel;
+    float sum[PAIR_ROWS][TILE_WIDTH][2];
+    sum_tile<TAPS, PAIR_ROWS, 2>(
+        p, t, input,
+        [&](const E *from, float(&v)[2]) {
+            const pair e = *(const pair *)from;
+            v[0] = of_element(e.at[0]), v[1] = of_element(e.at[1]);
+        },
+        [&](int j1, int j2, float(&w)[2]) {
+            const float2 two = *(const float2 *)&weights[(j1 * TAPS + j2) * PAIR_PITCH + 2 * lane];
+            w[0] = two.x, w[1] = two.y;
+        },
+        sum);
+    float bias[2] = {0.f, 0.f};
+    if (p.bias)
+        for (int c = 0; c < 2; c++) bias[c] = of_element(((const E *)p.bias)[(channel + c) * p.bias_stride]);
+    E *to = (E *)p.output + t.output + channel;
+#pragma unroll
+    for (int row = 0; row < PAIR_ROWS; row++)
+#pragma unroll
+        for (int i = 0; i < TILE_WIDTH; i++) {
+            if (row >= t.rows || i >= t.columns) continue;
+            const pair e = {{(E)(sum[row][i][0] + bias[0]), (E)(sum[row][i][1] + bias[1])}};
+            *(pair *)(to + row * p.a[1].step * p.out_stride[3] + i * p.a[2].step * p.out_stride[4]) = e;
+        }
+}
+
+template <typename E, int TAPS> static __global__ void __launch_bounds__(128) depthwise_singles(const __grid_constant__ conv_call p, const __grid_constant__ depthwise_call d) {
+    const int64_t item = (int64_t)blockIdx.x * 128 + threadIdx.x;
+    if (item >= d.items) return;
+    // tiles of an image and a filter, filters, images
+    const uint32_t tiles = d.pieces * d.rows, planes = ewc_quotient((uint32_t)item, d.by_tiles), image = ewc_quotient(planes, d.by_filters);
+    const uint32_t filter = planes - image * (uint32_t)d.filters;
+    const tile_place t = tile_of<SINGLE_ROWS>(p, d, image * tiles + ((uint32_t)item - planes * tiles));
+    const E *input = (const E *)p.input + t.input + filter / (uint32_t)p.filters * p.in_stride[1];
+    const E *weight = (const E *)p.weight + (int64_t)filter * p.inner;
+    float sum[SINGLE_ROWS][TILE_WIDTH][1];
+    sum_tile<TAPS, SINGLE_ROWS, 1>(
+        p, t, input, [&](const E *from, float(&v)[1]) { v[0] = of_element(*from); },
+        [&](int j1, int j2, float(&w)[1]) { w[0] = of_element(weight[j1 * TAPS + j2]); }, sum);
+    const float bias = p.bias ? of_element(((const E *)p.bias)[filter * p.bias_stride]) : 0.f;
+    E *to = (E *)p.output + t.output + filter * p.out_stride[1];
+#pragma unroll
+    for (int row = 0; row < SINGLE_ROWS; row++)
+#pragma unroll
+        for (int i = 0; i < TILE_WIDTH; i++)
+            if (row < t.rows && i < t.columns) to[row * p.a[1].step * p.out_stride[3] + i * p.a[2].step * p.out_stride[4]] = (E)(sum[row][i][0] + bias);
+}
+
+template <typename E, int TAPS> static bool launch_tiles(const conv_call &p, depthwise_call d, int64_t images, bool pairs, cudaStream_t stream) {
+    const int rows = pairs ? PAIR_ROWS : SINGLE_ROWS;
+    d.pieces = (uint32_t)((p.a[2].count + TILE_WIDTH - 1) / TILE_WIDTH), d.rows = (uint32_t)((p.a[1].count + rows - 1) / rows);
+    d.by_pieces = ewc_divisor_of(d.pieces), d.by_rows = ewc_divisor_of(d.rows), d.by_tiles = ewc_divisor_of((int64_t)d.pieces * d.rows);
+    d.items = images * d.pieces * d.rows * (pairs ? 1 : d.filters);
+    if (!pairs) {
+        if (d.items >= (int64_t)1 << 31) return false;
+        depthwise_singles<E, TAPS><<<(unsigned)((d.items + 127) / 128), 128, 0, stream>>>(p, d);
+        return true;
+    }
+    d.groups_of_channels = (uint32_t)((d.filters + PAIR_CHANNELS - 1) / PAIR_CHANNELS);
+    d.by_channels = ewc_divisor_of(d.groups_of_channels);
+    const int64_t blocks = (d.items + 7) / 8 * d.groups_of_channels;
+    if (d.items >= (int64_t)1 << 31 || blocks >= (int64_t)1 << 31) return false;
+    depthwise_pairs<E, TAPS><<<(unsigned)blocks, 256, (size_t)p.inner * PAIR_PITCH * sizeof(float), stream>>>(p, d);
+    return true;
+}
+
+// true: launched.
+template <typename E> static bool launch_fixed(const conv_call &p, const depthwise_call &d, int groups, int64_t images, cudaStream_t stream) {
+    if (!d.slides || p.a[1].stride != 1 || (p.a[1].shift_step != 1 && p.a[1].taps > 1) || p.inner > 180 || p.in[1] > INT32_MAX / 2 || p.in[2] > INT32_MAX / 2) return false;
+    bool pairs = p.filters == 1 && p.in_stride[1] == 1 && p.out_stride[1] == 1 && groups % 2 == 0 && (uintptr_t)p.input % (2 * sizeof(E)) == 0 && (uintptr_t)p.output % (2 * sizeof(E)) == 0;
+    for (int k = 0; k < 5; k++) pairs = pairs && (k == 1 || (p.in_stride[k] % 2 == 0 && p.out_stride[k] % 2 == 0));
+    switch (p.a[2].taps) {
+    case 3: return launch_tiles<E, 3>(p, d, images, pairs, stream);
+    case 5: return launch_tiles<E, 5>(p, d, images, pairs, stream);
+    case 7: return launch_tiles<E, 7>(p, d, images, pairs, stream);
+    default: return false;
+    }
+}
+
 // true: launched.
 template <typename E> static bool launch_depthwise(const conv_call &p, int groups, cudaStream_t stream) {
     constexpr int64_t CHANNELS = 16 / (int64_t)sizeof(E);
@@ -154,7 +313,9 @@ template <typename E> static bool launch_depthwise(const conv_call &p, int group
     d.slides = p.a[2].stride == 1 && (p.a[2].shift_step == 1 || p.a[2].taps == 1);
     d.pieces = (uint32_t)((p.a[2].count + DEPTHWISE_OUTPUTS - 1) / DEPTHWISE_OUTPUTS);
     d.by_pieces = ewc_divisor_of(d.pieces), d.by_rows = ewc_divisor_of(p.a[1].count), d.by_filters = ewc_divisor_of(d.filters);
-    const int64_t images = p.pixels / ((int64_t)p.a[1].count * p.a[2].count), places = images * p.a[1].count * d.pieces;
+    const int64_t images = p.pixels / ((int64_t)p.a[1].count * p.a[2].count);
+    if (launch_fixed<E>(p, d, groups, images, stream)) return true;
+    const int64_t places = images * p.a[1].count * d.pieces;
     bool vectors = p.filters == 1 && p.in_stride[1] == 1 && p.out_stride[1] == 1 && groups % CHANNELS == 0 && (uintptr_t)p.input % 16 == 0 && (uintptr_t)p.output % 16 == 0;
     for (int k = 0; k < 5; k++) vectors = vectors && (k == 1 || (p.in_stride[k] % CHANNELS == 0 && p.out_stride[k] % CHANNELS == 0));
     d.groups_of_channels = (uint32_t)(groups / CHANNELS);

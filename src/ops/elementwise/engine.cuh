@@ -486,6 +486,16 @@ template <typename Group> static nbx_status ewc_run(nbx_op_call *c, int code, bo
     static nbx_status NBX_CUDA_JOIN(ewc_op_, __LINE__)(nbx_op_call * c) { return ewc_run<GROUP>(c, CODE); }            \
     NBX_CUDA_KERNEL(NAME, NBX_CUDA_JOIN(ewc_op_, __LINE__))
 
+template <bool LARGEST> static __device__ __forceinline__ float nan_extreme(float a, float b) {  // NaN if either is
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    float r;
+    if (LARGEST) asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+    else asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+    return r;
+#else
+    return (LARGEST ? a > b : a < b) || a != a ? a : b;
+#endif
+}
 // 2^x and 1 / x by the hardware, to about 2^-22 and without subnormals.
 static __device__ __forceinline__ float quick_exp2(float x) {
 #ifdef __CUDA_ARCH__

@@ -75,9 +75,17 @@ template <typename A, int THREADS, bool DENSE, int DTYPE> static __global__ void
             for (i = begin + lane * EWC_LANES; i < whole; i += THREADS * EWC_LANES) {
                 C v[EWC_LANES];
                 ewc_load_dense<C>(dtype, x + i * size, v);
+                if constexpr (red_is_place<A>::value && DTYPE >= 0) a.add_vector(v, i);
+                else
 #pragma unroll
-                for (int k = 0; k < EWC_LANES; k++) take<A, DTYPE>(p, a, i + k, v[k]);
+                    for (int k = 0; k < EWC_LANES; k++) take<A, DTYPE>(p, a, i + k, v[k]);
             }
+            if constexpr (red_is_place<A>::value && DTYPE >= 0)
+                if (a.at != INT64_MAX) {
+                    C v[EWC_LANES];
+                    ewc_load_dense<C>(dtype, x + a.at * size, v);
+                    a.find(v);
+                }
             i = whole;
         }
         for (i += lane; i < end; i += THREADS) take<A, DTYPE>(p, a, i, ewc_load<C>(dtype, x + i * size));

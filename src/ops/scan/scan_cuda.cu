@@ -259,11 +259,12 @@ template <typename C, int DTYPE> static void launch_units(const scan_call &p, in
     else scan_sums<C, DTYPE, 8><<<n, SCAN_THREADS, 0, stream>>>(p);
 }
 
+// Halves are summed in float, float32 in double.
 template <typename C> static void launch_sums(const scan_call &p, int sm_count, cudaStream_t stream) {
-    const bool same = p.in == p.out && !ewc_class<C>::integral;
-    if (same && p.in == NBX_FLOAT32) launch_units<C, ewc_class<C>::integral ? -1 : NBX_FLOAT32>(p, sm_count, stream);
-    else if (same && p.in == NBX_BFLOAT16) launch_units<C, ewc_class<C>::integral ? -1 : NBX_BFLOAT16>(p, sm_count, stream);
-    else if (same && p.in == NBX_FLOAT16) launch_units<C, ewc_class<C>::integral ? -1 : NBX_FLOAT16>(p, sm_count, stream);
+    constexpr bool HALVES = sizeof(C) == 4;
+    if (HALVES && p.in == NBX_BFLOAT16) launch_units<C, HALVES ? NBX_BFLOAT16 : -1>(p, sm_count, stream);
+    else if (HALVES && p.in == NBX_FLOAT16) launch_units<C, HALVES ? NBX_FLOAT16 : -1>(p, sm_count, stream);
+    else if (!HALVES && !ewc_class<C>::integral && p.in == NBX_FLOAT32 && p.out == NBX_FLOAT32) launch_units<C, HALVES || ewc_class<C>::integral ? -1 : NBX_FLOAT32>(p, sm_count, stream);
     else launch_units<C, -1>(p, sm_count, stream);
 }
 
@@ -276,7 +277,7 @@ template <typename C> static void launch_sums_of(scan_call p, int64_t pieces, vo
         scan_call t;
         memset(&t, 0, sizeof t);
         t.x = (const char *)scratch, t.y = (char *)((C *)scratch + p.count * pieces);
-        t.in = t.out = ewc_class<C>::integral ? NBX_INT64 : NBX_FLOAT64;
+        t.in = t.out = ewc_class<C>::integral ? NBX_INT64 : sizeof(C) == 4 ? NBX_FLOAT32 : NBX_FLOAT64;
         t.count = p.count, t.length = t.piece = pieces, t.pieces = 1, t.x_step = t.y_step = sizeof(C);
         t.rank = 1, t.shape[0] = p.count, t.x_line[0] = t.y_line[0] = pieces * (int64_t)sizeof(C);
         launch_sums<C>(t, sm_count, stream);
@@ -324,6 +325,7 @@ static nbx_status scan_cuda(nbx_op_call *c) {
         const int sm_count = nbx_cuda_device_facts(c->device.index)->sm_count;
         const int64_t pieces = scan_pieces(job, p.count, p.length);
         if (job->domain == REDUCE_I64) launch_sums_of<int64_t>(p, pieces, c->scratch, sm_count, stream);
+        else if (p.in == p.out && (p.in == NBX_BFLOAT16 || p.in == NBX_FLOAT16)) launch_sums_of<float>(p, pieces, c->scratch, sm_count, stream);
         else launch_sums_of<double>(p, pieces, c->scratch, sm_count, stream);
         return launch_status(c);
     }

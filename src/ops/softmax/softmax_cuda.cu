@@ -79,7 +79,7 @@ template <typename C, int THREADS> static __device__ __forceinline__ C sum_of_ro
 
 // Of 16-bit results by the hardware's exponential: its error is far below half a unit of theirs.
 template <int DTYPE> static __device__ __forceinline__ float exponential(float x) {
-    return DTYPE == NBX_BFLOAT16 || DTYPE == NBX_FLOAT16 ? __expf(x) : expf(x);
+    return DTYPE == NBX_BFLOAT16 || DTYPE == NBX_FLOAT16 ? quick_exp2(1.4426950408889634f * x) : expf(x);
 }
 template <int DTYPE> static __device__ __forceinline__ double exponential(double x) { return exp(x); }
 
@@ -205,89 +205,130 @@ template <typename C> static __global__ void __launch_bounds__(1024) softmax_lon
     }
 }
 
-// A cluster for each row, a part of it in the registers of each block: PER vectors of 8 for a thread, as they were read.
+// A cluster for each row, a part of it in the registers of each block: PER vectors of 8 for a thread, as they were read; of
+// float32 exponentials to the block's peak, once it is known.
 template <int DTYPE> struct held_row {
-    enum { PER = DTYPE == NBX_FLOAT32 ? 4 : 8, THREADS = 512, MOST = 8 * PER * THREADS * EWC_LANES };
+    enum {
+        PER = DTYPE == NBX_FLOAT32 ? 4 : 8, THREADS = 512, MOST = 8 * PER * THREADS * EWC_LANES, WORDS = DTYPE == NBX_FLOAT32 ? 2 : 1,
+        SHARED = PER * WORDS * THREADS * 16,
+    };
 };
 template <int DTYPE, int CLUSTER> static __global__ void __launch_bounds__(512, 2) NBX_CLUSTER(CLUSTER) softmax_cluster(const __grid_constant__ softmax_call p) {
-    constexpr int PER = held_row<DTYPE>::PER, THREADS = held_row<DTYPE>::THREADS, SIZE = DTYPE == NBX_FLOAT32 ? 4 : 2, WORDS = SIZE * EWC_LANES / 16;
-    __shared__ float tops[CLUSTER], sums[CLUSTER];
+    typedef held_row<DTYPE> held_type;
+    constexpr int PER = held_type::PER, THREADS = held_type::THREADS, WORDS = held_type::WORDS;
+    constexpr bool HALVES = DTYPE != NBX_FLOAT32;
+    constexpr float LOG2E = 1.4426950408889634f;
+    extern __shared__ uint4 staged[];
+    __shared__ float tops[2][CLUSTER], sums[2][CLUSTER];
     const int block = (int)blockIdx.x % CLUSTER, tid = (int)threadIdx.x;
-    const char *x;
-    char *y;
-    line_place<float>(p, blockIdx.x / CLUSTER, &x, &y);
     const int vectors = (int)(p.length / EWC_LANES), share = (vectors + CLUSTER - 1) / CLUSTER, first = block * share;
     const int end = first + share < vectors ? first + share : vectors;
-    cluster_arrive();
-    uint4 held[PER][WORDS];
     const uint32_t nothing = DTYPE == NBX_FLOAT32 ? 0xff800000u : DTYPE == NBX_BFLOAT16 ? 0xff80ff80u : 0xfc00fc00u;  // -inf
+    const auto fetch = [&](int64_t row) {
+        if (row >= p.count) return;
+        const char *x;
+        char *y;
+        line_place<float>(p, row, &x, &y);
 #pragma unroll
-    for (int k = 0; k < PER; k++) {
-        const int i = first + k * THREADS + tid;
+        for (int k = 0; k < PER; k++) {
+            const int i = first + k * THREADS + tid;
 #pragma unroll
-        for (int w = 0; w < WORDS; w++) held[k][w] = i < end ? ((const uint4 *)x)[(int64_t)i * WORDS + w] : make_uint4(nothing, nothing, nothing, nothing);
-    }
-    float v[EWC_LANES];
-    peak<float> a = {-INFINITY, 0};
-#pragma unroll
-    for (int k = 0; k < PER; k++) {
-        ewc_load_dense<float>(DTYPE, held[k], v);
-#pragma unroll
-        for (int j = 0; j < EWC_LANES; j++) a.top = fmaxf(a.top, v[j]);
-    }
-    a.top = top_of_row<float, THREADS>(a.top);
-    const float base = a.top == -INFINITY ? 0.f : a.top;
-#pragma unroll
-    for (int k = 0; k < PER; k++) {
-#pragma unroll
-        for (int w = 0; w < WORDS; w++) stay_packed(held[k][w]);
-        ewc_load_dense<float>(DTYPE, held[k], v);
-#pragma unroll
-        for (int j = 0; j < EWC_LANES; j++) a.sum += exponential<DTYPE>(v[j] - base);
-    }
-    a.sum = sum_of_row<float, THREADS>(a.sum);
-    cluster_wait();  // the others have begun, their shared memory is there
-    if (tid < CLUSTER) {
-        cluster_store(&tops[block], tid, a.top);
-        cluster_store(&sums[block], tid, a.sum);
-    }
+            for (int w = 0; w < WORDS; w++)
+                if (i < end) copy_async_whole((uint32_t)__cvta_generic_to_shared(&staged[(k * WORDS + w) * THREADS + tid]), x + ((int64_t)i * WORDS + w) * 16);
+        }
+        commit_async();
+    };
+    const int64_t step = gridDim.x / CLUSTER;
+    int parity = 0;
     cluster_arrive();
-    cluster_wait();
-    a = {-INFINITY, 0};
+    fetch(blockIdx.x / CLUSTER);
+    cluster_wait();  // the others have begun, their shared memory is there
+    for (int64_t row = blockIdx.x / CLUSTER; row < p.count; row += step, parity ^= 1) {
+        uint4 held[PER][WORDS];
+        float v[EWC_LANES];
+        peak<float> a = {-INFINITY, 0};
+        wait_async<0>();
 #pragma unroll
-    for (int b = 0; b < CLUSTER; b++) a.top = fmaxf(a.top, tops[b]);
+        for (int k = 0; k < PER; k++) {
 #pragma unroll
-    for (int b = 0; b < CLUSTER; b++) a.sum += tops[b] == -INFINITY ? sums[b] : sums[b] * expf(tops[b] - a.top);
-    if (a.sum != a.sum) a.top = a.sum;
-    const finisher<float> f(p, a);
+            for (int w = 0; w < WORDS; w++)
+                held[k][w] = first + k * THREADS + tid < end ? staged[(k * WORDS + w) * THREADS + tid] : make_uint4(nothing, nothing, nothing, nothing);
+            ewc_load_dense<float>(DTYPE, held[k], v);
 #pragma unroll
-    for (int k = 0; k < PER; k++) {
-        const int i = first + k * THREADS + tid;
-        if (i >= end) continue;
+            for (int j = 0; j < EWC_LANES; j++) a.top = fmaxf(a.top, v[j]);
+        }
+        a.top = top_of_row<float, THREADS>(a.top);
+        fetch(row + step);
+        const float base = a.top == -INFINITY ? 0.f : a.top;
 #pragma unroll
-        for (int w = 0; w < WORDS; w++) stay_packed(held[k][w]);
-        ewc_load_dense<float>(DTYPE, held[k], v);
+        for (int k = 0; k < PER; k++) {
 #pragma unroll
-        for (int j = 0; j < EWC_LANES; j++) v[j] = p.log ? f(v[j]) : f.of_exponential(exponential<DTYPE>(v[j] - f.top));
-        ewc_store_dense<float>(DTYPE, y + (int64_t)i * EWC_LANES * SIZE, v);
+            for (int w = 0; w < WORDS; w++) stay_packed(held[k][w]);
+            ewc_load_dense<float>(DTYPE, held[k], v);
+#pragma unroll
+            for (int j = 0; j < EWC_LANES; j++) {
+                const float e = HALVES ? quick_exp2(fmaf(v[j], LOG2E, -base * LOG2E)) : expf(v[j] - base);
+                a.sum += e;
+                if (!HALVES && !p.log) v[j] = e;
+            }
+            if (!HALVES) ewc_store_dense<float>(NBX_FLOAT32, held[k], v);
+        }
+        a.sum = sum_of_row<float, THREADS>(a.sum);
+        if (tid < CLUSTER) {
+            cluster_store(&tops[parity][block], tid, a.top);
+            cluster_store(&sums[parity][block], tid, a.sum);
+        }
+        cluster_arrive();
+        cluster_wait();
+        const float own = a.top;
+        a = {-INFINITY, 0};
+#pragma unroll
+        for (int b = 0; b < CLUSTER; b++) a.top = fmaxf(a.top, tops[parity][b]);
+#pragma unroll
+        for (int b = 0; b < CLUSTER; b++) a.sum += tops[parity][b] == -INFINITY ? sums[parity][b] : sums[parity][b] * expf(tops[parity][b] - a.top);
+        if (a.sum != a.sum) a.top = a.sum;
+        const finisher<float> f(p, a);
+        const float factor = HALVES ? f.last : f.last * expf(own - a.top), shift = -f.top * LOG2E;
+        const char *x;
+        char *y;
+        line_place<float>(p, row, &x, &y);
+#pragma unroll
+        for (int k = 0; k < PER; k++) {
+            const int i = first + k * THREADS + tid;
+            if (i >= end) continue;
+#pragma unroll
+            for (int w = 0; w < WORDS; w++) stay_packed(held[k][w]);
+            ewc_load_dense<float>(DTYPE, held[k], v);
+#pragma unroll
+            for (int j = 0; j < EWC_LANES; j++) {
+                const float e = HALVES && !p.log ? quick_exp2(fmaf(v[j], LOG2E, shift)) : v[j];
+                v[j] = p.log ? f(v[j]) : f.zero ? 0.f : e * factor;
+            }
+            ewc_store_dense<float>(DTYPE, y + (int64_t)i * WORDS * 16, v);
+        }
     }
 }
 
-template <int DTYPE> static bool launch_cluster(const softmax_call &p, cudaStream_t stream) {
-    static const bool exists = cluster_exists((const void *)softmax_cluster<DTYPE, 8>);
-    if (!exists || p.length > held_row<DTYPE>::MOST || p.count > INT32_MAX / 8) return false;
-    const unsigned count = (unsigned)p.count;
-    if (p.length <= held_row<DTYPE>::MOST / 4) softmax_cluster<DTYPE, 2><<<count * 2, 512, 0, stream>>>(p);
-    else if (p.length <= held_row<DTYPE>::MOST / 2) softmax_cluster<DTYPE, 4><<<count * 4, 512, 0, stream>>>(p);
-    else softmax_cluster<DTYPE, 8><<<count * 8, 512, 0, stream>>>(p);
-    return true;
+template <int DTYPE, int CLUSTER> static bool launch_clusters(const softmax_call &p, int device, cudaStream_t stream) {
+    static int room[CLUSTER_DEVICES];
+    const int slots = cluster_slots_known(room, device, (const void *)softmax_cluster<DTYPE, CLUSTER>, CLUSTER, 512, held_row<DTYPE>::SHARED);
+    const unsigned clusters = (unsigned)(p.count < slots ? p.count : slots);
+    if (slots > 0) softmax_cluster<DTYPE, CLUSTER><<<clusters * CLUSTER, 512, held_row<DTYPE>::SHARED, stream>>>(p);
+    return slots > 0;
 }
 
-static bool launch_held(const softmax_call &p, cudaStream_t stream) {
+template <int DTYPE> static bool launch_cluster(const softmax_call &p, int device, cudaStream_t stream) {
+    if (p.length > held_row<DTYPE>::MOST) return false;
+    if (p.length <= held_row<DTYPE>::MOST / 4) return launch_clusters<DTYPE, 2>(p, device, stream);
+    if (p.length <= held_row<DTYPE>::MOST / 2) return launch_clusters<DTYPE, 4>(p, device, stream);
+    return launch_clusters<DTYPE, 8>(p, device, stream);
+}
+
+static bool launch_held(const softmax_call &p, int device, cudaStream_t stream) {
     if (p.in != p.out) return false;
-    return p.in == NBX_FLOAT32 ? launch_cluster<NBX_FLOAT32>(p, stream)
-           : p.in == NBX_BFLOAT16 ? launch_cluster<NBX_BFLOAT16>(p, stream)
-                                  : p.in == NBX_FLOAT16 && launch_cluster<NBX_FLOAT16>(p, stream);
+    return p.in == NBX_FLOAT32 ? launch_cluster<NBX_FLOAT32>(p, device, stream)
+           : p.in == NBX_BFLOAT16 ? launch_cluster<NBX_BFLOAT16>(p, device, stream)
+                                  : p.in == NBX_FLOAT16 && launch_cluster<NBX_FLOAT16>(p, device, stream);
 }
 
 template <typename C> static __global__ void __launch_bounds__(128) softmax_lines(const __grid_constant__ softmax_call p) {
@@ -318,13 +359,13 @@ template <typename C, int DTYPE> static void launch_dense(const softmax_call &p,
     else softmax_rows<C, 512, 4, DTYPE><<<count, 512, 0, stream>>>(p);
 }
 
-template <typename C> static void launch(const softmax_call &p, bool rows, cudaStream_t stream) {
+template <typename C> static void launch(const softmax_call &p, bool rows, int device, cudaStream_t stream) {
     const unsigned count = (unsigned)p.count, eighth = (unsigned)((p.count + 7) / 8);
     if (!rows) softmax_lines<C><<<(unsigned)((p.count + 127) / 128), 128, 0, stream>>>(p);
     else if (!p.dense && p.length <= 1024) softmax_rows<C, 32, 0, -1><<<eighth, 256, 0, stream>>>(p);
     else if (!p.dense) softmax_rows<C, 512, 0, -1><<<count, 512, 0, stream>>>(p);
     else if (p.length > 16384) {
-        if (!launch_held(p, stream)) softmax_long<C><<<count, 1024, 0, stream>>>(p);
+        if (!launch_held(p, device, stream)) softmax_long<C><<<count, 1024, 0, stream>>>(p);
     }
     else if (sizeof(C) == 4 && p.in == p.out && p.in == NBX_FLOAT32) launch_dense<C, sizeof(C) == 4 ? NBX_FLOAT32 : -1>(p, stream);
     else if (sizeof(C) == 4 && p.in == p.out && p.in == NBX_BFLOAT16) launch_dense<C, sizeof(C) == 4 ? NBX_BFLOAT16 : -1>(p, stream);
@@ -355,8 +396,8 @@ static nbx_status softmax_cuda(nbx_op_call *c) {
     }
     // Lines whose neighbours are closer than their elements are walked by a thread each.
     const bool rows = p.x_step == in || l.rank == 0 || l.step[1][0] != in || p.count < 1024;
-    if (x->dtype == NBX_FLOAT64 || y->dtype == NBX_FLOAT64) launch<double>(p, rows, stream_of(c));
-    else launch<float>(p, rows, stream_of(c));
+    if (x->dtype == NBX_FLOAT64 || y->dtype == NBX_FLOAT64) launch<double>(p, rows, c->device.index, stream_of(c));
+    else launch<float>(p, rows, c->device.index, stream_of(c));
     return launch_status(c);
 }
 

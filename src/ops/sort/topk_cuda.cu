@@ -1,11 +1,13 @@
 // topk on CUDA, of elements of at most 4 bytes: each row is read once.
 //
 // An entry is an element's key above its place, so no two are equal. A block collects the entries below a threshold in shared
-// memory; when its room is full it sorts them, keeps the k first and lowers the threshold to the last of these. The first
-// threshold is the k-th of the threads' best entries of the first round: few of 128 Ki random elements are entered after it.
+// memory; when they are many it sorts them, keeps the k first and lowers the threshold to the last of these. The first threshold
+// is a key that k / 16 threads of every warp reach in the first round: few of 128 Ki random elements are entered after it.
 // The k first do not depend on the order of entering. Few long rows are cut into parts, whose firsts are then selected from.
 #include "ops/elementwise/engine.cuh"
 #include "ops/sort/keys.cuh"
+
+#include <type_traits>
 
 enum { TOP_THREADS = 512, TOP_BEST = 256 };  // up to so many the first round gives a threshold
 
@@ -19,17 +21,26 @@ typedef struct top_call {
     int64_t piece;      // elements of a part
 } top_call;
 
+// By the threads that have a pair of entries each; the others wait.
 static __device__ __forceinline__ void sort_entries(uint64_t *entries, int count) {
-    for (int size = 2; size <= count; size <<= 1)
-        for (int step = size >> 1; step > 0; step >>= 1) {
-            for (int i = (int)threadIdx.x; i < count / 2; i += TOP_THREADS) {
-                const int a = 2 * i - (i & (step - 1)), b = a + step;
-                const uint64_t ea = entries[a], eb = entries[b];
-                if ((ea > eb) == ((a & size) == 0)) entries[a] = eb, entries[b] = ea;
+#ifdef __CUDA_ARCH__
+    const int threads = count / 2 < TOP_THREADS ? count / 2 : TOP_THREADS;
+    const auto meet = [&] { asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory"); };
+#else
+    const int threads = TOP_THREADS;
+    const auto meet = [] { __syncthreads(); };
+#endif
+    if ((int)threadIdx.x < threads)
+        for (int size = 2; size <= count; size <<= 1)
+            for (int step = size >> 1; step > 0; step >>= 1) {
+                for (int i = (int)threadIdx.x; i < count / 2; i += TOP_THREADS) {
+                    const int a = 2 * i - (i & (step - 1)), b = a + step;
+                    const uint64_t ea = entries[a], eb = entries[b];
+                    if ((ea > eb) == ((a & size) == 0)) entries[a] = eb, entries[b] = ea;
+                }
+                if (step > 32 || (step == 1 && size > 32)) meet();  // else a warp keeps to its 64 entries
+                else __syncwarp();
             }
-            if (step > 32 || (step == 1 && size > 32)) __syncthreads();  // else a warp keeps to its 64 entries
-            else __syncwarp();
-        }
     __syncthreads();
 }
 
@@ -60,64 +71,125 @@ template <int DTYPE> static __device__ __forceinline__ float number_of_key(uint3
     return DTYPE == NBX_FLOAT32 ? __uint_as_float(bits) : DTYPE == NBX_BFLOAT16 ? ewc_bf16_bits((uint16_t)bits) : ewc_half_bits((uint16_t)bits);
 }
 
-template <int DTYPE> static __global__ void __launch_bounds__(TOP_THREADS, 3) select_first(const __grid_constant__ top_call p) {
+template <int DTYPE> static __device__ __forceinline__ float element_of(const uint4 &w, int j) {
+    const uint32_t word = DTYPE == NBX_FLOAT32 ? (j == 0 ? w.x : j == 1 ? w.y : j == 2 ? w.z : w.w) : (j < 2 ? w.x : j < 4 ? w.y : j < 6 ? w.z : w.w);
+    if (DTYPE == NBX_FLOAT32) return __uint_as_float(word);
+    if (DTYPE == NBX_BFLOAT16) return __uint_as_float(j % 2 ? word & 0xffff0000u : word << 16);
+    return ewc_half_bits((uint16_t)(word >> (j % 2 * 16)));
+}
+
+// The largest of a vector, or the smallest; NaN if there is one.
+template <int DTYPE, bool LARGEST> static __device__ __forceinline__ float extreme_of(const uint4 &w) {
+    if constexpr (DTYPE == NBX_FLOAT32) {
+        return nan_extreme<LARGEST>(nan_extreme<LARGEST>(element_of<DTYPE>(w, 0), element_of<DTYPE>(w, 1)),
+                                    nan_extreme<LARGEST>(element_of<DTYPE>(w, 2), element_of<DTYPE>(w, 3)));
+    } else {
+        typedef std::conditional_t<DTYPE == NBX_BFLOAT16, __nv_bfloat162, __half2> pair;
+        pair p[4];
+        memcpy(p, &w, sizeof p);
+        const pair r = LARGEST ? __hmax2_nan(__hmax2_nan(p[0], p[1]), __hmax2_nan(p[2], p[3])) : __hmin2_nan(__hmin2_nan(p[0], p[1]), __hmin2_nan(p[2], p[3]));
+        return nan_extreme<LARGEST>(__low2float(r), __high2float(r));
+    }
+}
+
+// Bits of the elements of a vector that may come before `number`.
+template <int DTYPE, bool FALLING> static __device__ __forceinline__ uint32_t candidates(const uint4 &w, float number) {
+    constexpr int LANES = DTYPE == NBX_FLOAT32 ? 4 : 8;
+    const auto before = [&](float x) { return FALLING ? !(x <= number) : !(x >= number); };
+    uint32_t bits = 0;
+    if (before(extreme_of<DTYPE, FALLING>(w)))
+#pragma unroll
+        for (int j = 0; j < LANES; j++) bits |= (uint32_t)before(element_of<DTYPE>(w, j)) << j;
+    return bits;
+}
+
+template <int DTYPE> static __device__ __forceinline__ uint32_t key_of_number(float x, bool falling) {
+    constexpr int SIZE = DTYPE == NBX_FLOAT32 ? 4 : 2;
+    const uint32_t bits = DTYPE == NBX_FLOAT32 ? __float_as_uint(x) : DTYPE == NBX_BFLOAT16 ? __float_as_uint(x) >> 16 : __half_as_ushort(__float2half_rn(x));
+    const uint64_t key = float_key(bits, 8 * SIZE, DTYPE == NBX_FLOAT32 ? 0x7f800000 : DTYPE == NBX_BFLOAT16 ? 0x7f80 : 0x7c00);
+    return (uint32_t)(falling ? key ^ key_mask(SIZE) : key);
+}
+
+// A key that at least `wanted` threads of each warp reach; ~0: there is none.
+static __device__ __forceinline__ uint32_t common_key(uint32_t key, int wanted, uint32_t *room) {
+    const int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x >> 5;
+    uint32_t least = 0;
+    for (int n = 0; n < wanted; n++) {
+        least = key;
+#pragma unroll
+        for (int step = 16; step; step >>= 1) {
+            const uint32_t other = __shfl_xor_sync(~0u, least, step);
+            least = other < least ? other : least;
+        }
+        const unsigned holders = __ballot_sync(~0u, key == least);
+        if (lane == __ffs((int)holders) - 1) key = ~0u;
+    }
+    if (lane == 0) room[warp] = least;
+    __syncthreads();
+    for (int w = 0; w < TOP_THREADS / 32; w++) least = room[w] > least ? room[w] : least;
+    return least;
+}
+
+template <int DTYPE> static __global__ void __launch_bounds__(TOP_THREADS, 2) select_first(const __grid_constant__ top_call p) {
     constexpr bool VECTORS = DTYPE >= 0;
-    constexpr int LANES = DTYPE == NBX_FLOAT32 ? 4 : 8, EACH = 16, ROUND = TOP_THREADS * EACH;
+    constexpr int LANES = DTYPE == NBX_FLOAT32 ? 4 : 8, TIMES = 4, EACH = VECTORS ? TIMES * LANES : 16, ROUND = TOP_THREADS * EACH, KNOWN = VECTORS ? DTYPE : (int)NBX_FLOAT32;
     extern __shared__ uint64_t entries[];
     __shared__ int count;
+    __shared__ uint32_t room[TOP_THREADS / 32];
     const int tid = (int)threadIdx.x, limit = (int)p.s.limit;
+    const bool falling = p.k.falling;
     const int64_t row = blockIdx.x / p.parts, start = blockIdx.x % p.parts * p.piece, length = DTYPE == OF_ENTRIES ? p.piece : p.k.along.count;
     const int64_t end = start + p.piece < length ? start + p.piece : length;
     const char *from = DTYPE == OF_ENTRIES ? (const char *)(p.entries + row * p.piece) : flat_at(p.k.rows, row);
     const auto place = [&](int64_t begin, int j) { return begin + (VECTORS ? (j / LANES * TOP_THREADS + tid) * LANES + j % LANES : j * TOP_THREADS + tid); };
     uint64_t last = ~(uint64_t)0;
     float number = NAN;
+    uint4 raw[TIMES];
+    const auto fetch = [&](int64_t begin) {
+#pragma unroll
+        for (int u = 0; u < TIMES; u++)
+            if (place(begin, u * LANES) < end) raw[u] = *(const uint4 *)(from + place(begin, u * LANES) * (16 / LANES));
+    };
     if (tid == 0) count = 0;
+    if (VECTORS) fetch(start);
     if (limit <= TOP_BEST) {
-        uint64_t best = ~(uint64_t)0;
-        for (int j = 0; j < EACH; j++) {
-            const int64_t i = place(start, j);
-            const uint64_t e = i < end ? entry_at<DTYPE>(p, from, i) : ~(uint64_t)0;
-            best = e < best ? e : best;
+        uint32_t best = ~0u;
+        if (VECTORS) {
+#pragma unroll
+            for (int u = 0; u < TIMES; u++) {
+                if (place(start, u * LANES) >= end) continue;
+                const float x = falling ? extreme_of<KNOWN, true>(raw[u]) : extreme_of<KNOWN, false>(raw[u]);
+                const uint32_t key = key_of_number<KNOWN>(x, falling);
+                best = key < best ? key : best;
+            }
+        } else {
+            for (int j = 0; j < EACH; j++) {
+                const int64_t i = place(start, j);
+                const uint32_t key = i < end ? (uint32_t)(entry_at<DTYPE>(p, from, i) >> 32) : ~0u;
+                best = key < best ? key : best;
+            }
         }
-        entries[tid] = best;
-        __syncthreads();
-        sort_entries(entries, TOP_THREADS);
-        last = entries[limit - 1];
-        if (last != ~(uint64_t)0) last++;  // itself is among the first
-        if (VECTORS) number = number_of_key<VECTORS ? DTYPE : NBX_FLOAT32>((uint32_t)(last >> 32), p.k.falling);
-        if (last == ~(uint64_t)0) number = NAN;
+        const uint32_t key = common_key(best, (limit + TOP_THREADS / 32 - 1) / (TOP_THREADS / 32), room);
+        if (key != ~0u) {
+            last = ((uint64_t)key + 1) << 32;
+            if (VECTORS) number = number_of_key<KNOWN>(key, falling);
+        }
     }
     __syncthreads();
-    uint4 raw[EACH / LANES];
     for (int64_t begin = start; begin < end; begin += ROUND) {
         uint32_t pending = 0;
-        const bool whole = VECTORS && begin + ROUND <= end;
-        if (whole && begin > start) {
+        if (VECTORS) {
+            // the first round holds those that equal the number, which come before later ones
+            const float margin = fabsf(number) * 1e-3f + 1e-30f, loose = isinf(number) ? NAN : falling ? number - margin : number + margin;
+            const float bound = begin == start ? loose : number;
 #pragma unroll
-            for (int u = 0; u < EACH / LANES; u++) {
-                uint32_t words[4] = {raw[u].x, raw[u].y, raw[u].z, raw[u].w};
-                float v[LANES];
-#pragma unroll
-                for (int j = 0; j < LANES; j++)
-                    v[j] = DTYPE == NBX_FLOAT32 ? __uint_as_float(words[j % 4])
-                           : DTYPE == NBX_BFLOAT16 ? __uint_as_float(j % 2 ? words[j / 2] & 0xffff0000u : words[j / 2] << 16)
-                                                   : ewc_half_bits((uint16_t)(words[j / 2] >> (j % 2 * 16)));
-                if (p.k.falling) {
-#pragma unroll
-                    for (int j = 0; j < LANES; j++) pending |= (uint32_t)!(v[j] <= number) << (u * LANES + j);
-                } else {
-#pragma unroll
-                    for (int j = 0; j < LANES; j++) pending |= (uint32_t)!(v[j] >= number) << (u * LANES + j);
-                }
-            }
+            for (int u = 0; u < TIMES; u++)
+                if (place(begin, u * LANES) < end) pending |= (falling ? candidates<KNOWN, true>(raw[u], bound) : candidates<KNOWN, false>(raw[u], bound)) << (u * LANES);
+            fetch(begin + ROUND);
         } else {
             for (int j = 0; j < EACH; j++)
                 if (place(begin, j) < end) pending |= 1u << j;
         }
-        if (VECTORS && begin + 2 * ROUND <= end)
-#pragma unroll
-            for (int u = 0; u < EACH / LANES; u++) raw[u] = *(const uint4 *)(from + place(begin + ROUND, u * LANES) * (16 / LANES));
         for (;;) {
             while (pending) {
                 const uint64_t e = entry_at<DTYPE>(p, from, place(begin, __ffs((int)pending) - 1));
@@ -128,7 +200,7 @@ template <int DTYPE> static __global__ void __launch_bounds__(TOP_THREADS, 3) se
                 }
                 pending &= pending - 1;
             }
-            if (!__syncthreads_or(pending != 0 || (tid == 0 && count > 2 * limit + 64))) break;
+            if (!__syncthreads_or(pending != 0 || (tid == 0 && count > 2 * limit + 128))) break;
             const int kept = sort_collected(entries, count < p.room ? count : p.room, limit);
             if (kept == limit) {
                 last = entries[limit - 1];
@@ -151,7 +223,7 @@ template <int DTYPE> static void launch_select(const top_call &p, cudaStream_t s
 }
 
 static bool has_vectors(const key_rows &k) {
-    bool good = k.along.rank == 1 && k.along.stride[0] == k.rows.width && (uintptr_t)k.rows.data % 16 == 0;
+    bool good = k.along.rank == 1 && k.along.stride[0] == k.rows.width && k.along.count % (16 / k.rows.width) == 0 && (uintptr_t)k.rows.data % 16 == 0;
     for (int d = 0; d < k.rows.rank; d++) good = good && k.rows.stride[d] % 16 == 0;
     return good;
 }
