@@ -177,7 +177,7 @@ static nbx_status infer_fill(nbx_op_call *c) {
     const nbx_tensor *value = arg_tensor(c, 1);
     if (value && value->rank != 0)
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "the value must be a 0-dim tensor, not one of %d dims", value->rank);
-    const nbx_status status = value ? NBX_OK : ew_check_number(c, (nbx_dtype)arg_tensor(c, 0)->dtype, &c->args[1]);
+    const nbx_status status = value ? NBX_OK : ew_check_fill(c, (nbx_dtype)arg_tensor(c, 0)->dtype, &c->args[1]);
     return status == NBX_OK ? infer_zero(c) : status;
 }
 

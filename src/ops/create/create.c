@@ -63,7 +63,7 @@ static nbx_status infer_size(nbx_op_call *c) { return describe(c, 0, create_dtyp
 // full(size, fill_value, *, dtype): the number's dtype by default.
 static nbx_status infer_full(nbx_op_call *c) {
     const nbx_dtype dtype = create_dtype(c, 2, nbx_scalar_dtype(&c->args[1]));
-    const nbx_status status = ew_check_number(c, dtype, &c->args[1]);
+    const nbx_status status = ew_check_fill(c, dtype, &c->args[1]);
     return status == NBX_OK ? describe(c, 0, dtype, NULL) : status;
 }
 
@@ -125,7 +125,7 @@ static nbx_status describe_like(nbx_op_call *c, int dtype_arg) {
     const nbx_value *format = format_arg(c, dtype_arg);
     int64_t stride[NBX_MAX_RANK];
     if (dtype_arg == 2) {
-        const nbx_status status = ew_check_number(c, dtype, &c->args[1]);
+        const nbx_status status = ew_check_fill(c, dtype, &c->args[1]);
         if (status != NBX_OK) return status;
     }
     if (format->kind != NBX_KIND_MEMORY_FORMAT || format->as.memory_format == NBX_PRESERVE_FORMAT)
@@ -140,7 +140,7 @@ static nbx_status infer_full_like(nbx_op_call *c) { return describe_like(c, 2); 
 static nbx_status infer_new(nbx_op_call *c) { return describe(c, 1, create_dtype(c, 2, (nbx_dtype)arg_tensor(c, 0)->dtype), NULL); }
 static nbx_status infer_new_full(nbx_op_call *c) {
     const nbx_dtype dtype = create_dtype(c, 3, (nbx_dtype)arg_tensor(c, 0)->dtype);
-    const nbx_status status = ew_check_number(c, dtype, &c->args[2]);
+    const nbx_status status = ew_check_fill(c, dtype, &c->args[2]);
     return status == NBX_OK ? describe(c, 1, dtype, NULL) : status;
 }
 static nbx_status infer_new_empty_strided(nbx_op_call *c) {
@@ -151,7 +151,7 @@ static nbx_status infer_new_empty_strided(nbx_op_call *c) {
 static nbx_status infer_scalar(nbx_op_call *c) {
     const bool is_complex = c->args[0].kind == NBX_KIND_COMPLEX;
     const nbx_dtype dtype = create_dtype(c, 1, is_complex ? NBX_COMPLEX64 : NBX_FLOAT32);
-    const nbx_status status = ew_check_number(c, dtype, &c->args[0]);
+    const nbx_status status = ew_check_fill(c, dtype, &c->args[0]);
     return status == NBX_OK ? keep_plan(c, out_new(c, 0, dtype, 0, NULL, NULL)) : status;
 }
 

@@ -24,7 +24,6 @@ static nbx_status hardtanh_bounds(nbx_op_call *c, ew_types *types, ew_params *p)
     p->i[1] = nbx_scalar_to_int(&c->args[2]);
     if (status == NBX_OK && types->compute == NBX_UINT8 && (p->i[0] < 0 || p->i[1] < 0))
         return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "negative limits do not fit uint8");
-    if (status == NBX_OK && p->f[0] > p->f[1]) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "min_val %g is above max_val %g", p->f[0], p->f[1]);
     for (int arg = 1; arg <= 2 && status == NBX_OK; arg++) status = ew_check_number(c, types->compute, &c->args[arg]);
     return status;
 }
@@ -82,17 +81,18 @@ static nbx_status softplus(nbx_op_call *c, ew_types *types, ew_params *p) {
 }
 
 static nbx_status softshrink(nbx_op_call *c, ew_types *types, ew_params *p) {
-    (void)types;
     const nbx_status status = take(c, 1, &p->f[0]);
-    if (status == NBX_OK && !(p->f[0] >= 0)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "lambda %g is negative", p->f[0]);
-    return status;
+    if (status == NBX_OK && (!(p->f[0] >= 0) || isinf(p->f[0])))
+        return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "lambda %g is negative or no number", p->f[0]);
+    return status == NBX_OK ? ew_check_number(c, types->compute, &c->args[1]) : status;
 }
 
 static nbx_status threshold(nbx_op_call *c, ew_types *types, ew_params *p) {
     nbx_status status = take(c, 1, &p->f[0]);
     if (status == NBX_OK) status = take(c, 2, &p->f[1]);
-    if (status == NBX_OK) status = ew_check_number(c, types->compute, &c->args[1]);
-    if (status == NBX_OK) status = ew_check_number(c, types->compute, &c->args[2]);
+    const nbx_dtype held = EW_BIT(types->compute) & EW_HALVES ? NBX_FLOAT32 : types->compute;
+    if (status == NBX_OK) status = ew_check_number(c, held, &c->args[1]);
+    if (status == NBX_OK) status = ew_check_number(c, held, &c->args[2]);
     p->i[0] = nbx_scalar_to_int(&c->args[1]);
     p->i[1] = nbx_scalar_to_int(&c->args[2]);
     return status;

@@ -16,9 +16,11 @@ static nbx_status same_dtypes(nbx_op_call *c, ew_types *types, ew_params *p) {
                          nbx_dtype_name((nbx_dtype)b->dtype));
 }
 
-// ldexp(self, other) = self * 2^other, in ATen's dtypes: 2^integers has the default float.
+// ldexp(self, other) = self * 2^other, where 2 is a tensor without dims: of the dtype of self, or of the default float.
 static nbx_status ldexp_composite(nbx_op_call *c) {
-    const nbx_tensor *power = NBX_DO(c->ctx, "aten::pow.Scalar", F(2.0), c->args[1]);
+    const nbx_dtype d = (nbx_dtype)arg_tensor(c, 0)->dtype, base = nbx_dtype_is_integral(d, true) ? NBX_FLOAT32 : d;
+    const nbx_tensor *two = NBX_DO(c->ctx, "aten::scalar_tensor", F(2.0), nbx_of_dtype(base), NIL, nbx_of_device(c->device));
+    const nbx_tensor *power = NBX_DO(c->ctx, "aten::pow.Tensor_Tensor", T(two), c->args[1]);
     return NBX_FORWARD(c, "aten::mul.Tensor", c->args[0], T(power));
 }
 

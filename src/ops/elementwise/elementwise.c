@@ -30,7 +30,7 @@ void ew_store_number(nbx_dtype dtype, void *to, const nbx_value *number) {
 }
 
 // c10's overflows(): finite numbers past the largest of a float dtype; numbers an integer dtype cannot hold (but negative
-// ones wrap into unsigned dtypes). Fractions are cut off.
+// integers wrap into unsigned dtypes). Fractions between its numbers are cut off.
 static bool overflows(nbx_dtype dtype, const nbx_value *v) {
     if (v->kind == NBX_KIND_BOOL || dtype == NBX_BOOL) return false;
     const double re = nbx_scalar_to_double(v), im = v->kind == NBX_KIND_COMPLEX ? v->as.complex[1] : 0;
@@ -51,9 +51,8 @@ static bool overflows(nbx_dtype dtype, const nbx_value *v) {
         if (bits == 64) return false;
         return x < 0 ? x < -(((int64_t)1 << bits) - 1) : x >= (int64_t)1 << bits;
     }
-    if (isnan(re)) return true;
     const double top = ldexp(1.0, nbx_dtype_is_signed(dtype) ? bits - 1 : bits);
-    return re >= top || (nbx_dtype_is_signed(dtype) ? re < -top : re <= -top);
+    return isnan(re) || re > (bits < 64 ? top - 1 : top) || re < (nbx_dtype_is_signed(dtype) ? -top : 0);
 }
 
 nbx_status ew_check_number(nbx_op_call *c, nbx_dtype dtype, const nbx_value *number) {

@@ -147,6 +147,10 @@ static inline bool ew_rounds_first(const ew_plan *p, int k) {
 void ew_store_number(nbx_dtype dtype, void *to, const nbx_value *number);
 // Fails unless the number fits the dtype.
 nbx_status ew_check_number(nbx_op_call *c, nbx_dtype dtype, const nbx_value *number);
+// The same of what fills a tensor: there halves take any number.
+static inline nbx_status ew_check_fill(nbx_op_call *c, nbx_dtype dtype, const nbx_value *number) {
+    return ew_check_number(c, EW_BIT(dtype) & EW_HALVES ? NBX_FLOAT64 : dtype, number);
+}
 
 // ---------------------------------------------------------------------------------------------------------------- rows
 #define EW_OP_NAMED(NAME, KERNEL, ...)                                                                                 \

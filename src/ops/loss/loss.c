@@ -38,6 +38,7 @@ static nbx_tensor *at_least(nbx_context *ctx, const nbx_tensor *t, nbx_value low
 static nbx_tensor *either(nbx_context *ctx, const nbx_tensor *condition, const nbx_tensor *a, const nbx_tensor *b) {
     return NBX_DO(ctx, "aten::where.self", T(condition), T(a), T(b));
 }
+static nbx_tensor *within(nbx_context *ctx, const char *name, const nbx_tensor *a, const nbx_tensor *b) { return NBX_DO(ctx, name, T(a), T(b)); }
 static nbx_tensor *zeros_like(nbx_context *ctx, const nbx_tensor *t) { return NBX_DO(ctx, "aten::zeros_like", T(t)); }
 
 static nbx_status need_floats(nbx_op_call *c, nbx_dtype dtype) {
@@ -101,6 +102,8 @@ static nbx_status compose_bce(nbx_op_call *c) {
     const nbx_tensor *x = arg_tensor(c, 0), *y = arg_tensor(c, 1), *weight = arg_tensor(c, 2);
     const nbx_status status = need_floats(c, dtype);
     if (status != NBX_OK) return status;
+    if (y->dtype != x->dtype || (weight && weight->dtype != x->dtype))
+        return nbx_call_fail(c, NBX_ERROR_DTYPE, "target and weight must be %s as the input is", nbx_dtype_name(dtype));
     const nbx_tensor *no = at_least(ctx, do_unary(ctx, "aten::log1p", do_unary(ctx, "aten::neg", x)), I(-100));
     const nbx_tensor *yes = at_least(ctx, do_unary(ctx, "aten::log", x), I(-100));
     const nbx_tensor *loss = do_sub(ctx, do_mul(ctx, NBX_DO(ctx, "aten::sub.Scalar", T(y), I(1)), no), do_mul(ctx, y, yes));
@@ -113,15 +116,15 @@ static nbx_status compose_bce_with_logits(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
     const nbx_tensor *x = arg_tensor(c, 0), *y = arg_tensor(c, 1);
     const nbx_tensor *weight = arg_tensor(c, 2), *pos_weight = arg_tensor(c, 3);
-    const nbx_dtype dtype = common_dtype(arg_tensor(c, 0), arg_tensor(c, 1));
     const nbx_tensor *log_sigmoid = do_unary(ctx, "aten::log_sigmoid", x);
     if (pos_weight) {
         const nbx_tensor *more = NBX_DO(ctx, "aten::sub.Scalar", T(pos_weight), I(1));
-        log_sigmoid = do_mul(ctx, log_sigmoid, NBX_DO(ctx, "aten::add.Scalar", T(do_mul(ctx, more, y)), I(1)));
+        log_sigmoid = within(ctx, "aten::mul_.Tensor", log_sigmoid, NBX_DO(ctx, "aten::add.Scalar", T(do_mul(ctx, more, y)), I(1)));
     }
-    const nbx_tensor *loss = do_sub(ctx, do_mul(ctx, minus_from(ctx, I(1), y), x), log_sigmoid);
-    if (weight) loss = do_mul(ctx, loss, weight);
-    return finish(c, loss, arg_int(c, 4), dtype);
+    const nbx_tensor *loss = within(ctx, "aten::mul_.Tensor", minus_from(ctx, I(1), y), x);  // of the shape and dtype of target
+    loss = within(ctx, "aten::sub_.Tensor", loss, log_sigmoid);
+    if (weight) loss = within(ctx, "aten::mul_.Tensor", loss, weight);
+    return out_tensor(c, 0, reduce_losses(c, loss, arg_int(c, 4)));
 }
 
 // target (log(target) - x), with target a logarithm if log_target
@@ -146,7 +149,7 @@ static nbx_status compose_poisson_nll(nbx_op_call *c) {
         const nbx_tensor *half_log = times(ctx, do_unary(ctx, "aten::log", times(ctx, y, 6.283185307179586)), 0.5);
         const nbx_tensor *term = do_add(ctx, do_sub(ctx, do_mul(ctx, y, log_y), y), half_log);
         const nbx_tensor *small = NBX_DO(ctx, "aten::le.Scalar", T(y), I(1));
-        loss = NBX_DO(ctx, "aten::add_.Tensor", T(loss), T(NBX_DO(ctx, "aten::masked_fill.Scalar", T(term), T(small), I(0))));
+        loss = within(ctx, "aten::add_.Tensor", loss, NBX_DO(ctx, "aten::masked_fill.Scalar", T(term), T(small), I(0)));
     }
     return out_tensor(c, 0, reduce_losses(c, loss, arg_int(c, 5)));
 }
@@ -156,7 +159,7 @@ static nbx_status compose_poisson_nll(nbx_op_call *c) {
 static nbx_status compose_soft_margin(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
     const nbx_tensor *x = do_unary(ctx, "aten::neg", arg_tensor(c, 0));
-    x = do_unary(ctx, "aten::exp_", NBX_DO(ctx, "aten::mul_.Tensor", T(x), c->args[1]));
+    x = do_unary(ctx, "aten::exp_", within(ctx, "aten::mul_.Tensor", x, arg_tensor(c, 1)));
     return out_tensor(c, 0, reduce_losses(c, do_unary(ctx, "aten::log1p_", x), arg_int(c, 2)));
 }
 
@@ -207,7 +210,6 @@ static nbx_status compose_triplet_margin(nbx_op_call *c) {
     const nbx_tensor *a = arg_tensor(c, 0), *p = arg_tensor(c, 1), *n = arg_tensor(c, 2);
     if (a->rank != p->rank || p->rank != n->rank)
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "anchor, positive and negative have %d, %d and %d dims", a->rank, p->rank, n->rank);
-    if (!(arg_float(c, 3) > 0)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "margin must be positive, found %g", arg_float(c, 3));
     const nbx_tensor *same = NBX_DO(ctx, "aten::pairwise_distance", T(a), T(p), c->args[4], c->args[5]);
     const nbx_tensor *other = NBX_DO(ctx, "aten::pairwise_distance", T(a), T(n), c->args[4], c->args[5]);
     if (arg_bool(c, 6))

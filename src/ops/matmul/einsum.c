@@ -407,6 +407,8 @@ static nbx_status bilinear(nbx_op_call *c) {
                 b->shape[b->rank - 1] == w->shape[2] && (!bias || (bias->rank == 1 && bias->shape[0] == w->shape[0]));
     for (int i = 0; fits && i < a->rank - 1; i++) fits = a->shape[i] == b->shape[i];
     if (!fits) return nbx_call_fail(c, NBX_ERROR_SHAPE, "inputs, weight and bias do not fit together");
+    if (b->dtype != a->dtype || w->dtype != a->dtype || (bias && bias->dtype != a->dtype))
+        return nbx_call_fail(c, NBX_ERROR_DTYPE, "inputs, weight and bias must have one dtype");
     int64_t shape[NBX_MAX_RANK], rows = 1;
     for (int i = 0; i < a->rank - 1; i++) rows *= shape[i] = a->shape[i];
     shape[a->rank - 1] = w->shape[0];

@@ -80,14 +80,13 @@ static nbx_status compose_cosine(nbx_op_call *c) {
     for (int d = 0; d < rank; d++) shape[d] = x[0]->shape[d];
     const nbx_status status = nbx_broadcast(c, &rank, shape, x[1]->rank, x[1]->shape);
     if (status != NBX_OK) return status;
-    const bool half = common == NBX_FLOAT16 || common == NBX_BFLOAT16;
-    for (int i = 0; i < 2; i++) {
-        const nbx_tensor *t = do_expand(ctx, do_cast(ctx, x[i], half ? NBX_FLOAT32 : common), rank, shape);
+    for (int i = 0; i < 2; i++) {  // each divided by its norm in a dtype of its own
+        const nbx_tensor *own = nbx_dtype_is_float((nbx_dtype)x[i]->dtype) ? x[i] : do_cast(ctx, x[i], common);
+        const nbx_tensor *t = do_expand(ctx, own, rank, shape);
         const nbx_tensor *norm = NBX_DO(ctx, "aten::linalg_vector_norm", T(t), I(2), nbx_of_ints(&dim, 1), B(true));
         x[i] = do_div(ctx, t, NBX_DO(ctx, "aten::clamp_min", T(norm), c->args[3]));
     }
-    const nbx_tensor *cosine = do_sum(ctx, do_mul(ctx, x[0], x[1]), 1, &dim, false);
-    return out_tensor(c, 0, cosine ? do_cast(ctx, cosine, common) : NULL);
+    return out_tensor(c, 0, do_sum(ctx, do_mul(ctx, x[0], x[1]), 1, &dim, false));
 }
 
 const nbx_op nbx_ops_distance[] = {

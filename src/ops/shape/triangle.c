@@ -178,7 +178,8 @@ static nbx_status vander(nbx_op_call *c) {
 // linalg_vander(x, N): rising powers of the last dim of x, in a new last dim.
 static nbx_status linalg_vander(nbx_op_call *c) {
     const nbx_tensor *x = arg_tensor(c, 0);
-    if (x->dtype == NBX_BOOL) return nbx_call_fail(c, NBX_ERROR_DTYPE, "is not defined for bool");
+    if (x->dtype == NBX_BOOL || x->dtype == NBX_FLOAT16 || x->dtype == NBX_BFLOAT16)
+        return nbx_call_fail(c, NBX_ERROR_DTYPE, "is not defined for %s", nbx_dtype_name((nbx_dtype)x->dtype));
     if (x->rank == 0) x = nbx_unsqueezed(c->ctx, x, 0);
     if (x == NULL) return c->ctx->status;
     const int64_t n = arg_int_or(c, 1, x->shape[x->rank - 1]);
