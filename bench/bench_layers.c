@@ -1,5 +1,5 @@
 // Layers on the CPU, called by name, against the limits of the machine. against_pytorch.py times PyTorch over the same lines.
-//   bench_layers [threads [FILTER]]        prints: case, microseconds, GFLOP/s, part of the measured peak, GB/s, part of reading
+//   bench_layers [threads [FILTER | CASE]]        prints: case, microseconds, GFLOP/s, part of the measured peak, GB/s, part of reading
 // With one thread its processor time is measured, so that other load on the machine counts less.
 #include "nbx/nbx.h"
 
@@ -106,13 +106,15 @@ int main(int argc, char **argv) {
     ctx = nbx_context_create(&options);
     if (!ctx) return 1;
     printf("# %s, %d threads: %.1f GFLOP/s float32, reading %.1f GB/s\n", nbx_context_isa(ctx), options.threads, peak * 1e-9, rate * 1e-9);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const bool own = argc > 2 && strchr(argv[2], ' ') && argv[2][strspn(argv[2], " ")] >= 'a';
+    for (size_t i = 0; i < (own ? 1 : sizeof cases / sizeof *cases); i++) {
+        const char *text = own ? argv[2] : cases[i];
         layer l;
+        if (argc > 2 && !strstr(text, argv[2])) continue;
         const nbx_scope scope = nbx_scope_open(ctx);
-        if (argc > 2 && !strstr(cases[i], argv[2])) continue;
-        const double t = prepare(cases[i], &l) ? best_time(&l) : 0;
-        if (t == 0) printf("%s: %s\n", cases[i], nbx_last_message(ctx));
-        else printf("%-42s %10.1f us %8.1f GFLOP/s %5.2f %8.1f GB/s %5.2f\n", cases[i], t * 1e6, l.flops / t * 1e-9, l.flops / t / peak,
+        const double t = prepare(text, &l) ? best_time(&l) : 0;
+        if (t == 0) printf("%s: %s\n", text, nbx_last_message(ctx));
+        else printf("%-42s %10.1f us %8.1f GFLOP/s %5.2f %8.1f GB/s %5.2f\n", text, t * 1e6, l.flops / t * 1e-9, l.flops / t / peak,
                     l.bytes / t * 1e-9, l.bytes / t / rate);
         fflush(stdout);
         nbx_clear_error(ctx);

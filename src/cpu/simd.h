@@ -66,6 +66,7 @@
 #define ZIP_SECOND(low, high, x, y) {high((x).a, (y).a)}
 #define EACH_FIRST(f, p, n, step) {f(p, n)}
 #define EACH_STORE_FIRST(f, p, x, n, step) f(p, (x).a, n)
+#define EACHPM(f, p, m, step) {f(p, (m).a)}
 #elif NBX_SIMD_PARTS == 2
 #define PARTS(T) T a, b
 #define EACH0(f, k) {f(k), f(k)}
@@ -86,6 +87,7 @@
 #define EACH_FIRST(f, p, n, step) {f(p, part_of(n, 0, step)), f((p) + (step), part_of(n, step, step))}
 #define EACH_STORE_FIRST(f, p, x, n, step) \
     (f(p, (x).a, part_of(n, 0, step)), f((p) + (step), (x).b, part_of(n, step, step)))
+#define EACHPM(f, p, m, step) {f(p, (m).a), f((p) + (step), (m).b)}
 #else
 #define PARTS(T) T a, b, c, d
 #define EACH0(f, k) {f(k), f(k), f(k), f(k)}
@@ -112,6 +114,7 @@
     (f(p, (x).a, part_of(n, 0, step)), f((p) + (step), (x).b, part_of(n, step, step)),           \
      f((p) + 2 * (step), (x).c, part_of(n, 2 * (step), step)),                                   \
      f((p) + 3 * (step), (x).d, part_of(n, 3 * (step), step)))
+#define EACHPM(f, p, m, step) {f(p, (m).a), f((p) + (step), (m).b), f((p) + 2 * (step), (m).c), f((p) + 3 * (step), (m).d)}
 #endif
 
 typedef struct vf32 { PARTS(pf); } vf32;
@@ -137,6 +140,8 @@ SIMD_INLINE void v_store(float *p, vf32 x) { EACH_STORE(pf_store, p, x, EACH_LAN
 // Past the caches: the line is not read first. p is 64-byte aligned; v_stream_end before another thread is told.
 SIMD_INLINE void v_stream(float *p, vf32 x) { EACH_STORE(pf_stream, p, x, EACH_LANES_F); }
 SIMD_INLINE void v_stream_end(void) { stream_end(); }
+// The lanes where m holds; zero in the others, whose memory is not touched.
+SIMD_INLINE vf32 v_load_where(const float *p, vm32 m) { return (vf32)EACHPM(pf_load_where, p, m, EACH_LANES_F); }
 SIMD_INLINE vf32 v_load_n(const float *p, int n) { return (vf32)EACH_FIRST(pf_load_first, p, n, EACH_LANES_F); }
 SIMD_INLINE void v_store_n(float *p, vf32 x, int n) { EACH_STORE_FIRST(pf_store_first, p, x, n, EACH_LANES_F); }
 
@@ -357,10 +362,12 @@ SIMD_INLINE vm64 vm_high(vm32 x) { return (vm64)HIGH_OF(pm_low_pq, pm_high_pq, x
 SIMD_INLINE vm32 vm_join(vm64 low, vm64 high) { return (vm32)JOIN_OF(pq_pair_pm, low, high); }
 
 // ---- pairs in memory, such as complex numbers --------------------------------------------------------------------------
+SIMD_INLINE vf32 v_even(vf32 x, vf32 y) { return (vf32)JOIN_OF(pf_even, x, y); } // even lanes of x, then of y
+SIMD_INLINE vf32 v_odd(vf32 x, vf32 y) { return (vf32)JOIN_OF(pf_odd, x, y); }
 SIMD_INLINE void v_load_pairs(const float *p, vf32 *first, vf32 *second)
 {
     const vf32 x = v_load(p), y = v_load(p + 16);
-    *first = (vf32)JOIN_OF(pf_even, x, y), *second = (vf32)JOIN_OF(pf_odd, x, y);
+    *first = v_even(x, y), *second = v_odd(x, y);
 }
 SIMD_INLINE void v_store_pairs(float *p, vf32 first, vf32 second)
 {

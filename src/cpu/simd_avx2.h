@@ -20,6 +20,7 @@ static inline void pf_store(float *p, pf x) { _mm256_storeu_ps(p, x); }
 static inline void pf_stream(float *p, pf x) { _mm256_stream_ps(p, x); }
 static inline void stream_end(void) { _mm_sfence(); }
 static inline pf pf_load_first(const float *p, int n) { return _mm256_maskload_ps(p, first_lanes(n)); }
+static inline pf pf_load_where(const float *p, pm m) { return _mm256_maskload_ps(p, m); }
 static inline void pf_store_first(float *p, pf x, int n) { _mm256_maskstore_ps(p, first_lanes(n), x); }
 static inline pf pf_add(pf x, pf y) { return _mm256_add_ps(x, y); }
 static inline pf pf_sub(pf x, pf y) { return _mm256_sub_ps(x, y); }

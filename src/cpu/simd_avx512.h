@@ -17,6 +17,7 @@ static inline void pf_store(float *p, pf x) { _mm512_storeu_ps(p, x); }
 static inline void pf_stream(float *p, pf x) { _mm512_stream_ps(p, x); }
 static inline void stream_end(void) { _mm_sfence(); }
 static inline pf pf_load_first(const float *p, int n) { return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1u), p); }
+static inline pf pf_load_where(const float *p, pm m) { return _mm512_maskz_loadu_ps(m, p); }
 static inline void pf_store_first(float *p, pf x, int n) { _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1u), x); }
 static inline pf pf_add(pf x, pf y) { return _mm512_add_ps(x, y); }
 static inline pf pf_sub(pf x, pf y) { return _mm512_sub_ps(x, y); }

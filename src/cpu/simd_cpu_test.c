@@ -77,6 +77,10 @@ bool NBX_KERNEL(simd_partial)(int n)
     }
     right = right && vm_bits(vm_load_bool(bytes + 1)) == (1u << n) - 1u;
     right = right && back[0] == -1 && back[17] == -1 && half[0] == 7 && half[17] == 7 && bytes[0] == 0 && bytes[17] == 0;
+    for (int low = 0; low <= n; low++) {
+        v_store(out, v_load_where(in, vm_and(vm_first(n), vm_not(vm_first(low)))));
+        for (int i = 0; i < 16; i++) right = right && out[i] == (i >= low && i < n ? in[i] : 0);
+    }
     double d[10], d_in[8];
     for (int i = 0; i < 8; i++) d_in[i] = i + 1;
     for (int i = 0; i < 10; i++) d[i] = -1;

@@ -131,6 +131,13 @@ static inline uint32_t pm_bits(pm x)
     static const uint32_t weight[4] = {1, 2, 4, 8};
     return vaddvq_u32(vandq_u32(x, vld1q_u32(weight)));
 }
+static inline pf pf_load_where(const float *p, pm m)
+{
+    float lanes[4] = {0, 0, 0, 0};
+    for (uint32_t bits = pm_bits(m), i = 0; i < 4; i++)
+        if (bits >> i & 1) lanes[i] = p[i];
+    return vld1q_f32(lanes);
+}
 
 static inline pd pd_set1(double x) { return vdupq_n_f64(x); }
 static inline pd pd_load(const double *p) { return vld1q_f64(p); }

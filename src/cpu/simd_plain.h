@@ -113,6 +113,13 @@ LANE2(pm_or, pm, pm, x || y)
 LANE2(pm_xor, pm, pm, x != y)
 LANE1(pm_not, pm, pm, !x)
 static inline uint32_t pm_bits(pm x) { return x.v[0] | 2u * x.v[1] | 4u * x.v[2] | 8u * x.v[3]; }
+static inline pf pf_load_where(const float *p, pm m)
+{
+    pf r = {{0, 0, 0, 0}};
+    for (int i = 0; i < 4; i++)
+        if (m.v[i]) r.v[i] = p[i];
+    return r;
+}
 
 LANE_SET(pd_set1, pd, double)
 LANE_LOAD(pd_load, pd, double)

@@ -179,6 +179,13 @@ static inline pm pm_or(pm x, pm y) { return _mm_or_si128(x, y); }
 static inline pm pm_xor(pm x, pm y) { return _mm_xor_si128(x, y); }
 static inline pm pm_not(pm x) { return _mm_xor_si128(x, _mm_set1_epi32(-1)); }
 static inline uint32_t pm_bits(pm x) { return (uint32_t)_mm_movemask_ps(_mm_castsi128_ps(x)); }
+static inline pf pf_load_where(const float *p, pm m)
+{
+    float lanes[4] = {0, 0, 0, 0};
+    for (uint32_t bits = pm_bits(m), i = 0; i < 4; i++)
+        if (bits >> i & 1) lanes[i] = p[i];
+    return _mm_loadu_ps(lanes);
+}
 
 static inline pd pd_set1(double x) { return _mm_set1_pd(x); }
 static inline pd pd_load(const double *p) { return _mm_loadu_pd(p); }

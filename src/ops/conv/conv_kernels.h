@@ -41,13 +41,31 @@ typedef struct conv_plan {
 void nbx_conv_plan(const nbx_conv *p, int threads, conv_plan *plan);
 bool nbx_conv_is_blocked(const nbx_conv *p);    // else plain or depthwise
 bool nbx_conv_is_depthwise(const nbx_conv *p);
-int64_t nbx_conv_depthwise_row(const nbx_conv *p);   // floats of one residue of a padded row
-int64_t nbx_conv_depthwise_band(const nbx_conv *p);  // rows of the result per task
+
+typedef struct conv_depthwise_plan {
+    int64_t band;               // rows of the result per task
+    int64_t zeros_at, rows_at;  // places in a thread's scratch, in floats; taps come first
+    size_t thread_bytes;
+} conv_depthwise_plan;
+
+void nbx_conv_depthwise_plan(const nbx_conv *p, conv_depthwise_plan *plan);
+
+// The same with a channel in each lane.
+typedef struct conv_lanes_plan {
+    bool turns;             // 16 planes at a time become vectors of channels, and the result planes again
+    int64_t band;           // rows of the result per task
+    int64_t in_at, out_at;  // places of the turned planes in a thread's scratch, in floats; taps and bias come first
+    size_t thread_bytes;
+} conv_lanes_plan;
+
+bool nbx_conv_is_lanes(const nbx_conv *p);  // of the depthwise ones
+void nbx_conv_lanes_plan(const nbx_conv *p, conv_lanes_plan *plan);
 
 #ifdef NBX_ISA_SUFFIX
 void NBX_KERNEL(conv_plain)(nbx_pool *pool, const nbx_conv *p);
 void NBX_KERNEL(conv_blocked)(nbx_pool *pool, const nbx_conv *p, void *scratch, int threads);
-void NBX_KERNEL(conv_depthwise)(nbx_pool *pool, const nbx_conv *p, void *scratch, int threads);
+void NBX_KERNEL(conv_depthwise)(nbx_pool *pool, const nbx_conv *p, void *scratch);
+void NBX_KERNEL(conv_depthwise_lanes)(nbx_pool *pool, const nbx_conv *p, void *scratch);
 #endif
 
 #endif

@@ -6,7 +6,7 @@
 #define EXPANSION_FLOATS 65536  // 256 KiB: a quarter of the smallest L2 we care for
 
 bool nbx_conv_is_depthwise(const nbx_conv *p) {
-    return !p->transposed && p->in_channels == 1 && p->kernel[0] == 1 && p->padding[0] == 0 && p->stride[0] == 1 &&
+    return !p->transposed && p->in_channels == 1 && p->dilation[0] * (p->kernel[0] - 1) < 256 &&
            (p->dtype == NBX_FLOAT32 || p->dtype == NBX_FLOAT16 || p->dtype == NBX_BFLOAT16) && p->out_channels <= 4;
 }
 
@@ -135,24 +135,51 @@ void nbx_conv_plan(const nbx_conv *p, int threads, conv_plan *plan) {
     plan->total += plan->thread_bytes * (size_t)threads;
 }
 
-// A row of the result, and what taps and whole vectors read beyond it.
-int64_t nbx_conv_depthwise_row(const nbx_conv *p) { return (p->out[2] + 15) / 16 * 16 + (p->kernel[2] - 1) * p->dilation[2] / p->stride[2] + 16; }
-
-// As many rows as keep the widened input near 24 KiB, of 32 of the first-level cache.
-int64_t nbx_conv_depthwise_band(const nbx_conv *p) {
-    const int64_t row = nbx_conv_depthwise_row(p) * p->stride[2];
-    return at_most(at_least((6144 / row - (p->kernel[1] - 1) * p->dilation[1]) / p->stride[1], 4), at_least(p->out[1], 1));
+// Half precision: as many rows as keep the widened input near 24 KiB, of 32 of the first-level cache. Else tasks of some size.
+void nbx_conv_depthwise_plan(const nbx_conv *p, conv_depthwise_plan *plan) {
+    const bool widens = p->dtype != NBX_FLOAT32;
+    const int64_t taps = p->kernel[0] * p->kernel[1] * p->kernel[2];
+    const int64_t rows = widens ? 6144 / at_least(p->in[2] * p->kernel[0] * p->stride[1], 1) : 65536 / at_least(p->out[2], 1);
+    plan->band = at_most(at_least(rows, 8), at_least(p->out[1], 1));
+    const int64_t lines = at_most(p->in[1], (plan->band - 1) * p->stride[1] + (p->kernel[1] - 1) * p->dilation[1] + 1);
+    const int64_t slices = (p->kernel[0] - 1) * p->dilation[0] + 1;
+    plan->zeros_at = (taps + 15) / 16 * 16;
+    plan->rows_at = plan->zeros_at + (p->in[2] + 15) / 16 * 16;
+    plan->thread_bytes = (size_t)(plan->rows_at + (widens ? (slices * lines * p->in[2] + 15) / 16 * 16 : 0)) * sizeof(float);
 }
 
-static size_t depthwise_bytes(const nbx_conv *p) {
-    const int64_t rows = (nbx_conv_depthwise_band(p) - 1) * p->stride[1] + (p->kernel[1] - 1) * p->dilation[1] + 1;
-    const int64_t floats = (p->kernel[1] * p->kernel[2] + 15) / 16 * 16 + rows * p->stride[2] * nbx_conv_depthwise_row(p);
-    return ((size_t)floats * sizeof(float) + 63) & ~(size_t)63;
+static bool channels_are_adjacent(const nbx_conv *p) { return p->in_stride[1] == 1 && p->out_stride[1] == 1; }
+
+// Small planes of floats without gaps, rows of which would fill less than two thirds of their vectors.
+static bool turns_to_lanes(const nbx_conv *p) {
+    const bool dense = p->in_stride[4] == 1 && p->in_stride[3] == p->in[2] && p->out_stride[4] == 1 && p->out_stride[3] == p->out[2];
+    return p->dtype == NBX_FLOAT32 && dense && p->kernel[0] == 1 && p->in[1] * p->in[2] <= 512 && p->out[2] <= 10;
+}
+
+bool nbx_conv_is_lanes(const nbx_conv *p) {
+    return nbx_conv_is_depthwise(p) && p->out_channels == 1 && p->groups >= 16 && (channels_are_adjacent(p) || turns_to_lanes(p));
+}
+
+void nbx_conv_lanes_plan(const nbx_conv *p, conv_lanes_plan *plan) {
+    plan->turns = !channels_are_adjacent(p);
+    plan->band = plan->turns ? p->out[1] : at_most(at_least(16384 / at_least(16 * p->out[2], 1), 1), at_least(p->out[1], 1));
+    plan->in_at = p->kernel[0] * p->kernel[1] * p->kernel[2] * 16 + 16;
+    plan->out_at = plan->in_at + (plan->turns ? p->in[1] * p->in[2] * 16 : 0);
+    plan->thread_bytes = (size_t)(plan->out_at + (plan->turns ? p->out[1] * p->out[2] * 16 : 0)) * sizeof(float);
 }
 
 size_t nbx_conv_scratch(const nbx_conv *p, int threads) {
     conv_plan plan;
-    if (nbx_conv_is_depthwise(p)) return depthwise_bytes(p) * (size_t)threads;
+    if (nbx_conv_is_lanes(p)) {
+        conv_lanes_plan lanes;
+        nbx_conv_lanes_plan(p, &lanes);
+        return lanes.thread_bytes * (size_t)threads;
+    }
+    if (nbx_conv_is_depthwise(p)) {
+        conv_depthwise_plan depthwise;
+        nbx_conv_depthwise_plan(p, &depthwise);
+        return depthwise.thread_bytes * (size_t)threads;
+    }
     if (!nbx_conv_is_blocked(p)) return 0;
     nbx_conv_plan(p, threads, &plan);
     return plan.total;
