@@ -42,9 +42,16 @@ typedef struct radix {
     int shift;
 } radix;
 
+// DTYPE: of dense rows, known when compiling; -1: any. Only NBX_FLOAT32 has kernels of its own.
+template <typename K, int DTYPE> static __device__ __forceinline__ K source_key(const key_rows &k, const char *from, int64_t i) {
+    if (DTYPE < 0) return (K)row_key(k, from, i);
+    const uint32_t key = (uint32_t)key_of(DTYPE, from + i * 4);
+    return (K)(k.falling ? ~key : key);
+}
+
 template <typename K> struct sort_tile { enum { EACH = sizeof(K) == 4 ? 16 : 8, COUNT = SORT_THREADS * EACH }; };
 
-template <typename K, bool SOURCE> static __global__ void __launch_bounds__(SORT_THREADS) count_digits(const __grid_constant__ key_rows k, const radix r) {
+template <typename K, int DTYPE, bool SOURCE> static __global__ void __launch_bounds__(SORT_THREADS) count_digits(const __grid_constant__ key_rows k, const radix r) {
     enum { COPIES = 8, TILE = sort_tile<K>::COUNT };  // of each count: bits of an exponent are few numbers
     __shared__ unsigned counts[256 * COPIES];
     const int64_t row = blockIdx.x / r.tiles, tile = blockIdx.x % r.tiles, begin = tile * TILE;
@@ -55,7 +62,7 @@ template <typename K, bool SOURCE> static __global__ void __launch_bounds__(SORT
     for (int j = 0; j < sort_tile<K>::EACH; j++) {
         const int64_t i = begin + j * SORT_THREADS + threadIdx.x;
         if (i >= r.length) continue;
-        const K key = SOURCE ? (K)row_key(k, from, i) : ((const K *)r.keys)[row * r.length + i];
+        const K key = SOURCE ? source_key<K, DTYPE>(k, from, i) : ((const K *)r.keys)[row * r.length + i];
         atomicAdd(&counts[(unsigned)(key >> r.shift & 255) * COPIES + threadIdx.x % COPIES], 1u);
     }
     __syncthreads();
@@ -80,7 +87,7 @@ static __global__ void __launch_bounds__(SORT_THREADS) add_up_tiles(const radix 
     if (threadIdx.x == 0) r.totals[blockIdx.x] = carry;
 }
 
-template <typename K, bool SOURCE, bool SINK>
+template <typename K, int DTYPE, bool SOURCE, bool SINK>
 static __global__ void __launch_bounds__(SORT_THREADS, 2) move_entries(const __grid_constant__ key_rows k, const __grid_constant__ sort_sink s, const radix r) {
     enum { EACH = sort_tile<K>::EACH, TILE = sort_tile<K>::COUNT };
     __shared__ union {
@@ -88,7 +95,8 @@ static __global__ void __launch_bounds__(SORT_THREADS, 2) move_entries(const __g
         K keys[TILE];
         uint32_t places[TILE];
     } shared;
-    __shared__ unsigned base[256], room[33];
+    __shared__ unsigned base[256];
+    __shared__ uint64_t room[33];
     const int tid = (int)threadIdx.x, lane = tid & 31, warp = tid >> 5;
     const int64_t row = blockIdx.x / r.tiles, tile = blockIdx.x % r.tiles, begin = tile * TILE;
     const int count = r.length - begin < TILE ? (int)(r.length - begin) : TILE, mine = warp * 32 * EACH + lane;
@@ -99,10 +107,9 @@ static __global__ void __launch_bounds__(SORT_THREADS, 2) move_entries(const __g
 #pragma unroll
     for (int j = 0; j < EACH; j++) {
         const int i = mine + j * 32;
-        keys[j] = i >= count ? (K)~(K)0 : SOURCE ? (K)row_key(k, from, begin + i) : keys_from[i];  // what is not there comes last
+        keys[j] = i >= count ? (K)~(K)0 : SOURCE ? source_key<K, DTYPE>(k, from, begin + i) : keys_from[i];  // what is not there comes last
     }
-    unsigned total;
-    const unsigned below = block_before(tid < 256 ? r.totals[row * 256 + tid] : 0u, room, &total);  // entries of lower digits in the row
+    const unsigned in_row = tid < 256 ? r.totals[row * 256 + tid] : 0, ahead = tid < 256 ? r.counts[(row * 256 + tid) * r.tiles + tile] : 0;
     for (int w = tid / 256; w < SORT_WARPS; w += SORT_THREADS / 256) shared.counts[w][tid % 256] = 0;
     __syncthreads();
     unsigned at[EACH / 2];  // in the tile: 16 bits of each
@@ -128,9 +135,11 @@ static __global__ void __launch_bounds__(SORT_THREADS, 2) move_entries(const __g
     if (tid < 256)
 #pragma unroll
         for (int w = 0; w < SORT_WARPS; w++) here += shared.counts[w][tid];
-    unsigned first = block_before(here, room, &total);  // of the digit in the tile
+    uint64_t total;
+    const uint64_t below = block_before((uint64_t)in_row << 32 | here, room, &total);  // entries of lower digits: in the row, in the tile
+    unsigned first = (unsigned)below;
     if (tid < 256) {
-        base[tid] = below + r.counts[(row * 256 + tid) * r.tiles + tile] - first;
+        base[tid] = (unsigned)(below >> 32) + ahead - first;
 #pragma unroll
         for (int w = 0; w < SORT_WARPS; w++) {
             const unsigned own = shared.counts[w][tid];
@@ -178,8 +187,10 @@ static __global__ void __launch_bounds__(SORT_THREADS, 2) move_entries(const __g
             s.where[row * r.length + rank] = place;
         } else if (rank < s.limit) {
             uint64_t bits;
-            const bool known = element_of_key(k.rows.dtype, k.falling ? keys[j] ^ key_mask(k.rows.width) : keys[j], &bits);
-            copy_element(k.rows.width, values_to + rank * s.values_step, known ? (const char *)&bits : from + flat_offset(k.along, place));
+            const int dtype = DTYPE < 0 ? k.rows.dtype : DTYPE, width = DTYPE < 0 ? k.rows.width : 4;
+            const bool known = element_of_key(dtype, k.falling ? keys[j] ^ key_mask(width) : keys[j], &bits);
+            if (DTYPE >= 0) *(uint32_t *)(values_to + rank * s.values_step) = known ? (uint32_t)bits : *(const uint32_t *)(from + place * 4ll);
+            else copy_element(width, values_to + rank * s.values_step, known ? (const char *)&bits : from + flat_offset(k.along, place));
             *(int64_t *)(places_to + rank * s.places_step) = place;
         }
     }
@@ -220,7 +231,7 @@ static sort_arrays arrays_of(const key_rows &k, void *scratch) {
 
 static uint32_t *sorted_places(const key_rows &k, const sort_arrays &a) { return a.places[k.along.count <= SORT_SMALL ? 0 : (k.rows.width - 1) & 1]; }
 
-template <typename K> static void sort_long_rows(const key_rows &k, const sort_sink &s, const sort_arrays &a, cudaStream_t stream) {
+template <typename K, int DTYPE> static void sort_long_rows(const key_rows &k, const sort_sink &s, const sort_arrays &a, cudaStream_t stream) {
     radix r;
     r.length = k.along.count;
     r.tiles = (r.length + sort_tile<K>::COUNT - 1) / sort_tile<K>::COUNT;
@@ -231,20 +242,21 @@ template <typename K> static void sort_long_rows(const key_rows &k, const sort_s
         r.shift = 8 * byte;
         r.keys = a.passing[(byte + 1) & 1], r.keys_to = a.passing[byte & 1];
         r.places = a.places[(byte + 1) & 1], r.places_to = a.places[byte & 1];
-        if (source) count_digits<K, true><<<tiles, SORT_THREADS, 0, stream>>>(k, r);
-        else count_digits<K, false><<<tiles, SORT_THREADS, 0, stream>>>(k, r);
+        if (source) count_digits<K, DTYPE, true><<<tiles, SORT_THREADS, 0, stream>>>(k, r);
+        else count_digits<K, -1, false><<<tiles, SORT_THREADS, 0, stream>>>(k, r);
         add_up_tiles<<<(unsigned)(k.rows.count * 256), SORT_THREADS, 0, stream>>>(r);
-        if (source && sink) move_entries<K, true, true><<<tiles, SORT_THREADS, 0, stream>>>(k, s, r);
-        else if (source) move_entries<K, true, false><<<tiles, SORT_THREADS, 0, stream>>>(k, s, r);
-        else if (sink) move_entries<K, false, true><<<tiles, SORT_THREADS, 0, stream>>>(k, s, r);
-        else move_entries<K, false, false><<<tiles, SORT_THREADS, 0, stream>>>(k, s, r);
+        if (source && sink) move_entries<K, -1, true, true><<<tiles, SORT_THREADS, 0, stream>>>(k, s, r);
+        else if (source) move_entries<K, DTYPE, true, false><<<tiles, SORT_THREADS, 0, stream>>>(k, s, r);
+        else if (sink) move_entries<K, DTYPE, false, true><<<tiles, SORT_THREADS, 0, stream>>>(k, s, r);
+        else move_entries<K, -1, false, false><<<tiles, SORT_THREADS, 0, stream>>>(k, s, r);
     }
 }
 
 static void sort_rows(const key_rows &k, const sort_sink &s, void *scratch, cudaStream_t stream) {
     if (k.along.count <= SORT_SMALL) sort_short_rows(k, s, stream);
-    else if (k.rows.width == 8) sort_long_rows<uint64_t>(k, s, arrays_of(k, scratch), stream);
-    else sort_long_rows<uint32_t>(k, s, arrays_of(k, scratch), stream);
+    else if (k.rows.width == 8) sort_long_rows<uint64_t, -1>(k, s, arrays_of(k, scratch), stream);
+    else if (k.rows.dtype == NBX_FLOAT32 && k.along.rank == 1 && k.along.stride[0] == 4) sort_long_rows<uint32_t, NBX_FLOAT32>(k, s, arrays_of(k, scratch), stream);
+    else sort_long_rows<uint32_t, -1>(k, s, arrays_of(k, scratch), stream);
 }
 
 static nbx_status check_length(nbx_op_call *c, const key_rows &k) {
