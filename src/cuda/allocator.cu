@@ -22,6 +22,12 @@ static struct {
 } devices[DEVICES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+// Threads stay on a device: asking for it is cheaper than setting it.
+static void use_device(int device) {
+    int current = -1;
+    if (cudaGetDevice(&current) != cudaSuccess || current != device) cudaSetDevice(device);
+}
+
 static size_t rounded(size_t bytes) {
     if (bytes < (size_t)1 << 20) return (bytes + 511) & ~(size_t)511;
     const size_t step = ((size_t)1 << (63 - __builtin_clzll(bytes))) >> 3;
@@ -103,7 +109,7 @@ nbx_status nbx_cuda_alloc(nbx_context *ctx, nbx_storage *storage) {
     if (!facts || need < storage->bytes || need > facts->memory_bytes)
         return nbx_fail(ctx, NBX_ERROR_MEMORY, "%zu bytes on cuda:%d: more than the device holds (%zu)", storage->bytes, device,
                         facts ? facts->memory_bytes : 0);
-    cudaSetDevice(device);
+    use_device(device);
     pthread_mutex_lock(&lock);
     block *b = take(device, need, stream);
     if (!b) b = from_driver(device, need);

@@ -68,10 +68,17 @@ typedef struct stream_state {
 static stream_state *streams;
 static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
 
+static unsigned streams_changed;  // how often the list did
+
+// A thread mostly asks for the stream it asked for before.
 static stream_state *state_of(cudaStream_t stream) {
+    static thread_local struct { cudaStream_t stream; stream_state *state; unsigned changed; } last;
+    const unsigned changed = __atomic_load_n(&streams_changed, __ATOMIC_ACQUIRE);
+    if (last.state && last.stream == stream && last.changed == changed) return last.state;
     pthread_mutex_lock(&streams_lock);
     stream_state *s = streams;
     while (s && s->stream != stream) s = s->next;
+    last.stream = stream, last.state = s, last.changed = streams_changed;
     pthread_mutex_unlock(&streams_lock);
     return s;
 }
@@ -127,6 +134,7 @@ static nbx_status open_context(nbx_context *ctx) {
     pthread_mutex_lock(&streams_lock);
     s->next = streams;
     streams = s;
+    __atomic_add_fetch(&streams_changed, 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&streams_lock);
     return NBX_OK;
 }
@@ -137,6 +145,7 @@ static void close_context(nbx_context *ctx) {
     while (*at && (*at)->stream != (cudaStream_t)ctx->stream) at = &(*at)->next;
     stream_state *s = *at;
     if (s) *at = s->next;
+    __atomic_add_fetch(&streams_changed, 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&streams_lock);
     if (!s) return;
     cudaStreamSynchronize(s->stream);

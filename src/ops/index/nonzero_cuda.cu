@@ -1,10 +1,11 @@
 // nonzero and its forms, masked_select and masked_scatter on CUDA: one pass counts the true elements of blocks of 4096, the
-// counts are added up, a second pass writes in order. What has as many results as there are true elements reads that number
+// counts are added up, a second pass writes in order. A thread looks at 16 neighbours at once; what is true in a block is
+// listed in shared memory first, so that results are written by neighbouring threads. What has as many results as there are true elements reads that number
 // back; the others can be recorded.
 #include "cuda/flat.cuh"
 #include "ops/elementwise/engine.cuh"
 
-enum { COUNT_BLOCK = 4096, COUNT_ROUNDS = COUNT_BLOCK / FLAT_THREADS };
+enum { COUNT_BLOCK = 4096, COUNT_EACH = COUNT_BLOCK / FLAT_THREADS };
 
 static __device__ __forceinline__ bool is_true(int dtype, const char *p) {
     switch (dtype) {
@@ -19,15 +20,30 @@ static __device__ __forceinline__ bool is_true(int dtype, const char *p) {
     }
 }
 
+// Bit k: the thread's element k in the block is true.
+static __device__ __forceinline__ uint32_t true_bits(const flat &mask) {
+    const int64_t first = (int64_t)blockIdx.x * COUNT_BLOCK + (int64_t)threadIdx.x * COUNT_EACH;
+    const bool whole = first + COUNT_EACH <= mask.count, dense = mask.rank == 1 && mask.stride[0] == mask.width;
+    uint32_t bits = 0;
+    if (whole && dense && mask.width == 1 && (uintptr_t)mask.data % 16 == 0) {
+        const uint4 word = *(const uint4 *)(mask.data + first);
+        const uint32_t words[4] = {word.x, word.y, word.z, word.w};
+#pragma unroll
+        for (int k = 0; k < COUNT_EACH; k++) bits |= (uint32_t)((words[k / 4] >> (k % 4 * 8) & 255) != 0) << k;
+    } else if (whole && dense) {
+#pragma unroll 4
+        for (int k = 0; k < COUNT_EACH; k++) bits |= (uint32_t)is_true(mask.dtype, mask.data + (first + k) * mask.width) << k;
+    } else {
+        for (int k = 0; k < COUNT_EACH && first + k < mask.count; k++) bits |= (uint32_t)is_true(mask.dtype, flat_at(mask, first + k)) << k;
+    }
+    return bits;
+}
+
 // starts[b + 1] = true elements of block b
 static __global__ void __launch_bounds__(FLAT_THREADS) count_blocks(const __grid_constant__ flat mask, int64_t *starts) {
     __shared__ int room[33];
-    int mine = 0, total;
-    for (int j = 0; j < COUNT_ROUNDS; j++) {
-        const int64_t i = (int64_t)blockIdx.x * COUNT_BLOCK + j * FLAT_THREADS + threadIdx.x;
-        mine += i < mask.count && is_true(mask.dtype, flat_at(mask, i));
-    }
-    block_before(mine, room, &total);
+    int total;
+    block_before(__popc(true_bits(mask)), room, &total);
     if (threadIdx.x == 0) starts[blockIdx.x + 1] = total;
 }
 
@@ -51,7 +67,7 @@ typedef struct places_sink {
     __device__ void put(int64_t n, int64_t i) const {
         if (n >= limit) return;
         for (int d = rank - 1; d >= 0; d--) {
-            const int64_t rest = i / shape[d];
+            const int64_t rest = d == 0 ? 0 : (uint64_t)(i | shape[d]) >> 32 ? i / shape[d] : (int64_t)((uint32_t)i / (uint32_t)shape[d]);
             to[n * row_step + d * column_step] = i - rest * shape[d];
             i = rest;
         }
@@ -76,15 +92,13 @@ typedef struct scatter_sink {
 
 template <typename Sink> static __global__ void __launch_bounds__(FLAT_THREADS) write_true(const __grid_constant__ flat mask, const int64_t *starts, const __grid_constant__ Sink sink) {
     __shared__ int room[33];
-    int64_t at = starts[blockIdx.x];
-    for (int j = 0; j < COUNT_ROUNDS; j++) {
-        const int64_t i = (int64_t)blockIdx.x * COUNT_BLOCK + j * FLAT_THREADS + threadIdx.x;
-        const bool mine = i < mask.count && is_true(mask.dtype, flat_at(mask, i));
-        int total;
-        const int before = block_before((int)mine, room, &total);
-        if (mine) sink.put(at + before, i);
-        at += total;
-    }
+    __shared__ uint16_t found[COUNT_BLOCK];
+    uint32_t bits = true_bits(mask);
+    int total, before = block_before(__popc(bits), room, &total);
+    for (; bits; bits &= bits - 1) found[before++] = (uint16_t)(threadIdx.x * COUNT_EACH + __ffs((int)bits) - 1);
+    __syncthreads();
+    const int64_t at = starts[blockIdx.x], first = (int64_t)blockIdx.x * COUNT_BLOCK;
+    for (int n = (int)threadIdx.x; n < total; n += FLAT_THREADS) sink.put(at + n, first + found[n]);
 }
 
 static int64_t blocks_of(int64_t count) { return (count + COUNT_BLOCK - 1) / COUNT_BLOCK; }

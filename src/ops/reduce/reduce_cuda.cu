@@ -47,7 +47,7 @@ template <typename A, int DTYPE> static __device__ __forceinline__ void take(con
 
 template <typename A> static __device__ __forceinline__ void give(const red_call &p, int64_t index, int64_t to, const A &a) {
     if (p.pieces == 1) red_finish(p.target, to, a);
-    else memcpy((char *)p.scratch + (blockIdx.y * p.kept_count + index) * 32, &a, sizeof a);
+    else ((A *)p.scratch)[blockIdx.y * p.kept_count + index] = a;
 }
 
 // --------------------------------------------------------------------------------------------------------------- rows
@@ -124,9 +124,28 @@ template <typename A, int V, int DTYPE> static __global__ void __launch_bounds__
     A a[V];
 #pragma unroll
     for (int k = 0; k < V; k++) a[k].start(p.op);
+    int64_t i = begin + ty;
+    if constexpr (V == EWC_LANES && DTYPE >= 0) {  // several rows in flight
+        constexpr int WORDS = DTYPE == NBX_FLOAT32 ? 2 : 1, ROWS = 8 / WORDS;
+        const int64_t step = p.reduced_step[0] * by;
+        for (; p.reduced <= 1 && column < width && i + (ROWS - 1) * by < end; i += ROWS * by) {
+            uint4 words[ROWS][WORDS];
+            const char *x = p.x + from + i * p.reduced_step[0];
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+#pragma unroll
+                for (int w = 0; w < WORDS; w++) words[r][w] = ((const uint4 *)(x + r * step))[w];
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                C v[EWC_LANES];
+                ewc_load_dense<C>(DTYPE, words[r], v);
+#pragma unroll
+                for (int k = 0; k < V; k++) take<A, DTYPE>(p, a[k], i + r * by, v[k]);
+            }
+        }
+    }
     if (column < width)
-#pragma unroll(DTYPE < 0 ? 1 : 4)
-        for (int64_t i = begin + ty; i < end; i += by) {
+        for (; i < end; i += by) {
             const char *x = p.x + from + reduced_offset(p, i);
             if (V == EWC_LANES) {
                 C v[EWC_LANES];
@@ -158,9 +177,7 @@ template <typename A> static __global__ void __launch_bounds__(RED_THREADS) merg
     A a;
     a.start(p.op);
     for (int64_t i = lane; i < p.pieces; i += 32) {
-        A b;
-        memcpy(&b, (const char *)p.scratch + (i * p.kept_count + index) * 32, sizeof b);
-        a.merge(p.op, b);
+        a.merge(p.op, ((const A *)p.scratch)[i * p.kept_count + index]);
     }
     red_warp(p.op, a);
     int64_t from, to;
