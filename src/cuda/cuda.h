@@ -49,6 +49,19 @@ static inline cudaStream_t stream_of(const nbx_op_call *c) { return (cudaStream_
 nbx_status nbx_cuda_status(nbx_op_call *c, cudaError_t error);
 static inline nbx_status launch_status(nbx_op_call *c) { return nbx_cuda_status(c, cudaPeekAtLastError()); }
 
+#ifdef __CUDACC__
+// Lets blocks of KERNEL use `bytes` of dynamic shared memory: asked once a device.
+template <auto KERNEL> static inline void shared_limit(int bytes) {
+    static uint64_t asked;
+    int device = 0;
+    cudaGetDevice(&device);
+    const uint64_t bit = device < 64 ? (uint64_t)1 << device : 0;
+    if (__atomic_load_n(&asked, __ATOMIC_ACQUIRE) & bit) return;
+    if (cudaFuncSetAttribute(KERNEL, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) == cudaSuccess)
+        __atomic_fetch_or(&asked, bit, __ATOMIC_RELEASE);
+}
+#endif
+
 // A fault word per stream: kernels store a code, the host reports it at the next observation with the operator's name.
 //   word 0: fault code (0 none), word 1: the operator's number, words 2-3: the offending value (int64)
 enum { NBX_FAULT_INDEX = 1, NBX_FAULT_ASSERT = 2, NBX_FAULT_DIVISION = 3 };

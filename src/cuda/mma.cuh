@@ -1,25 +1,29 @@
 // Tensor-core matrix products through mma.sync: the pipeline that products and convolutions share (sm_80 and up).
 //
 // A block of WM x WN warps computes a BM x BN tile of C; A and B tiles of BK come through STAGES buffers of shared memory,
-// filled by cp.async. Where an operand comes from is the loader's affair: a loader stores 16-byte chunks (8 elements along
-// its contiguous dim) at swizzled places, so that ldmatrix reads them without bank conflicts.
-// The order of sums over k depends on nothing but k: results are the same for every m, n and batch, from run to run.
+// filled by cp.async. Where an operand comes from is the affair of a source: source.fill(tile) stores the chunks of this
+// thread (16 bytes: 8 elements along the contiguous dim) of the next BK at the places that tile_part names, swizzled so that
+// ldmatrix reads them without bank conflicts. Fragments are read one step of 16 ahead of the products that use them. A fill has
+// no branches: instructions are scheduled among the products only within a straight line (a branch cost a fifth of the speed).
+// The order of sums over k depends on nothing but k: results are the same for every tile, m, n and batch, from run to run.
 #ifndef NBX_CUDA_MMA_CUH
 #define NBX_CUDA_MMA_CUH
 
 #include "cuda/cuda.h"
 
+#include <math.h>
+
 static __device__ __forceinline__ uint32_t shared_address(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
 
-// Copies 16 bytes, of which `valid` come from memory and the rest are zeros.
+// Copies 16 bytes, of which `valid` come from memory and the rest are zeros; nothing is read when valid is 0.
 static __device__ __forceinline__ void copy_async(uint32_t to, const void *from, int valid) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid));
 }
-static __device__ __forceinline__ void copy_async_whole(uint32_t to, const void *from) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from));
-}
 static __device__ __forceinline__ void commit_async() { asm volatile("cp.async.commit_group;"); }
 template <int N> static __device__ __forceinline__ void wait_async() { asm volatile("cp.async.wait_group %0;" ::"n"(N)); }
+static __device__ __forceinline__ void store_shared(uint32_t to, const uint32_t (&v)[4]) {
+    asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]));
+}
 
 static __device__ __forceinline__ void load_matrix(uint32_t (&r)[4], uint32_t at) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
@@ -45,8 +49,9 @@ template <int CHUNKS> static __device__ __forceinline__ int swizzled(int row, in
 }
 
 // A tile configuration.
-template <int BM_, int BN_, int BK_, int STAGES_, int WM_, int WN_> struct mma_tile {
+template <int BM_, int BN_, int BK_, int STAGES_, int WM_, int WN_, int BLOCKS_> struct mma_tile {
     static constexpr int BM = BM_, BN = BN_, BK = BK_, STAGES = STAGES_, WM = WM_, WN = WN_;
+    static constexpr int BLOCKS = BLOCKS_;         // a multiprocessor holds
     static constexpr int THREADS = WM * WN * 32;
     static constexpr int ROWS = BM / WM / 16;      // 16-row fragments of a warp
     static constexpr int COLS = BN / WN / 16;      // 16-column pairs of fragments of a warp
@@ -54,31 +59,74 @@ template <int BM_, int BN_, int BK_, int STAGES_, int WM_, int WN_> struct mma_t
     static constexpr int SHARED_BYTES = STAGES * (A_BYTES + B_BYTES);
 };
 
-// Fills the MN x BK tile at k0, a loader's chunk(i, to, mn, k) for each chunk; a K_MAJOR tile's i-th chunk of a thread lies in
-// the same row at every k0. K_MAJOR tiles have MN rows of BK elements, others BK rows of MN elements.
-template <typename Tile, int MN, bool K_MAJOR, typename Loader>
-static __device__ __forceinline__ void fill_tile(const Loader &loader, uint32_t tile, int mn0, int k0) {
-    constexpr int ROW_CHUNKS = K_MAJOR ? Tile::BK / 8 : MN / 8;
-    constexpr int CHUNKS = MN * Tile::BK / 8;
-#pragma unroll
-    for (int i = 0; i < (CHUNKS + Tile::THREADS - 1) / Tile::THREADS; i++) {
-        const int at = i * Tile::THREADS + (int)threadIdx.x;
-        if (CHUNKS % Tile::THREADS && at >= CHUNKS) break;
-        const int row = at / ROW_CHUNKS, chunk = at % ROW_CHUNKS;
-        const uint32_t to = tile + (uint32_t)swizzled<ROW_CHUNKS>(row, chunk);
-        if (K_MAJOR) loader.chunk(i, to, mn0 + row, k0 + chunk * 8);
-        else loader.chunk(i, to, mn0 + chunk * 8, k0 + row);
-    }
-}
+// This thread's chunks of an MN x BK tile: chunk() of the rows row() + i * ROWS, i < COUNT. K_MAJOR tiles have MN rows of BK
+// elements, others BK rows of MN elements.
+template <typename Tile, int MN, bool K_MAJOR> struct tile_part {
+    static constexpr int ROW_CHUNKS = (K_MAJOR ? Tile::BK : MN) / 8;
+    static constexpr int ROWS = Tile::THREADS / ROW_CHUNKS, COUNT = MN * Tile::BK / 8 / Tile::THREADS;
+    static_assert(COUNT * Tile::THREADS * 8 == MN * Tile::BK && ROWS % 8 == 0, "every thread fills the same chunk of several rows");
+    static __device__ __forceinline__ int row() { return (int)threadIdx.x / ROW_CHUNKS; }
+    static __device__ __forceinline__ int chunk() { return (int)threadIdx.x % ROW_CHUNKS; }
+    static __device__ __forceinline__ uint32_t place(int i) { return (uint32_t)(swizzled<ROW_CHUNKS>(row(), chunk()) + i * ROWS * ROW_CHUNKS * 16); }
+};
 
-template <typename T, typename Tile, bool A_K_MAJOR, bool B_K_MAJOR>
-static __device__ __forceinline__ void multiply_tile(uint32_t a_tile, uint32_t b_tile, float (&acc)[Tile::ROWS][Tile::COLS * 2][4]) {
-    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    const int row0 = warp / Tile::WN * (Tile::ROWS * 16), col0 = warp % Tile::WN * (Tile::COLS * 16);
-    const int i = lane >> 3, r = lane & 7;
+// Lines that are dense along k (K_MAJOR) or along m or n and 16-byte aligned, `step` elements apart.
+template <typename T, typename Tile, int MN, bool K_MAJOR> struct dense_source {
+    typedef tile_part<Tile, MN, K_MAJOR> part;
+    const T *from;
+    int64_t next_rows, next_tile;  // elements to the next of this thread's rows, to the next BK
+    int left, rows_left;           // elements of the line, and lines, from this thread's first chunk on
+    __device__ __forceinline__ dense_source(const T *data, int64_t step, int mn, int k, int mn0) {
+        const int line = part::row() + (K_MAJOR ? mn0 : 0), along = part::chunk() * 8 + (K_MAJOR ? 0 : mn0);
+        from = data + line * step + along;
+        next_rows = part::ROWS * step;
+        next_tile = K_MAJOR ? Tile::BK : Tile::BK * step;
+        left = (K_MAJOR ? k : mn) - along;
+        rows_left = (K_MAJOR ? mn : k) - line;
+    }
+    __device__ __forceinline__ void fill(uint32_t tile) {
+        const int bytes = left >= 8 ? 16 : left > 0 ? left * 2 : 0;
 #pragma unroll
-    for (int k = 0; k < Tile::BK; k += 16) {
-        uint32_t a[Tile::ROWS][4], b[Tile::COLS][4];
+        for (int i = 0; i < part::COUNT; i++) copy_async(tile + part::place(i), from + i * next_rows, i * part::ROWS < rows_left ? bytes : 0);
+        from += next_tile;
+        if (K_MAJOR) left -= Tile::BK;
+        else rows_left -= Tile::BK;
+    }
+};
+
+// Any strides, any alignment: element by element, as K_MAJOR chunks.
+template <typename T, typename Tile, int MN> struct strided_source {
+    typedef tile_part<Tile, MN, true> part;
+    const uint16_t *from;
+    int64_t step_mn, step_k;
+    int left, rows_left;
+    __device__ __forceinline__ strided_source(const T *data, int64_t mn_step, int64_t k_step, int mn, int k, int mn0) {
+        step_mn = mn_step, step_k = k_step;
+        left = k - part::chunk() * 8, rows_left = mn - mn0 - part::row();
+        from = (const uint16_t *)data + (mn0 + part::row()) * step_mn + part::chunk() * 8 * step_k;
+    }
+    __device__ __forceinline__ void fill(uint32_t tile) {
+#pragma unroll 1
+        for (int i = 0; i < part::COUNT; i++) {
+            const uint16_t *line = from + i * part::ROWS * step_mn;
+            uint32_t v[4] = {0, 0, 0, 0};
+            if (i * part::ROWS < rows_left)
+#pragma unroll
+                for (int e = 0; e < 8; e++)
+                    if (e < left) v[e / 2] |= (uint32_t)line[e * step_k] << e % 2 * 16;
+            store_shared(tile + part::place(i), v);
+        }
+        from += Tile::BK * step_k;
+        left -= Tile::BK;
+    }
+};
+
+// What a warp multiplies in one step of 16.
+template <typename T, typename Tile, bool A_K_MAJOR, bool B_K_MAJOR> struct mma_fragments {
+    uint32_t a[Tile::ROWS][4], b[Tile::COLS][4];
+    __device__ __forceinline__ void load(uint32_t a_tile, uint32_t b_tile, int k) {
+        const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, i = lane >> 3, r = lane & 7;
+        const int row0 = warp / Tile::WN * (Tile::ROWS * 16), col0 = warp % Tile::WN * (Tile::COLS * 16);
 #pragma unroll
         for (int m = 0; m < Tile::ROWS; m++) {
             const int row = row0 + m * 16;
@@ -91,6 +139,8 @@ static __device__ __forceinline__ void multiply_tile(uint32_t a_tile, uint32_t b
             if (B_K_MAJOR) load_matrix(b[n], b_tile + swizzled<Tile::BK / 8>(col + r + (i >> 1) * 8, k / 8 + (i & 1)));
             else load_matrix_transposed(b[n], b_tile + swizzled<Tile::BN / 8>(k + r + (i & 1) * 8, col / 8 + (i >> 1)));
         }
+    }
+    __device__ __forceinline__ void multiply_into(float (&acc)[Tile::ROWS][Tile::COLS * 2][4]) const {
 #pragma unroll
         for (int m = 0; m < Tile::ROWS; m++)
 #pragma unroll
@@ -99,15 +149,17 @@ static __device__ __forceinline__ void multiply_tile(uint32_t a_tile, uint32_t b
                 multiply<T>(acc[m][2 * n + 1], a[m], b[n][2], b[n][3]);
             }
     }
-}
+};
 
 // The whole tile at (m0, n0): acc = sum over k of A x B. Then store(row, column, v0, v1) is called for every pair of
-// neighbouring columns (column is even); it checks bounds itself.
-template <typename T, typename Tile, bool A_K_MAJOR, bool B_K_MAJOR, typename LoaderA, typename LoaderB, typename Store>
-static __device__ __forceinline__ void mma_block(const LoaderA &load_a, const LoaderB &load_b, int m0, int n0, int k, const Store &store) {
+// neighbouring columns (column is even); it checks bounds itself. The shared memory of the tiles is free by then.
+template <typename T, typename Tile, bool A_K_MAJOR, bool B_K_MAJOR, typename SourceA, typename SourceB, typename Store>
+static __device__ __forceinline__ void mma_block(SourceA &source_a, SourceB &source_b, int m0, int n0, int k, const Store &store) {
     extern __shared__ __align__(128) char shared[];
+    constexpr int STEPS = Tile::BK / 16;
+    static_assert(STEPS % 2 == 0, "the two sets of fragments take turns");
     const uint32_t a_tiles = shared_address(shared), b_tiles = a_tiles + Tile::STAGES * Tile::A_BYTES;
-    const int steps = (k + Tile::BK - 1) / Tile::BK;
+    const int tiles = (k + Tile::BK - 1) / Tile::BK;
     float acc[Tile::ROWS][Tile::COLS * 2][4];
 #pragma unroll
     for (int m = 0; m < Tile::ROWS; m++)
@@ -117,25 +169,40 @@ static __device__ __forceinline__ void mma_block(const LoaderA &load_a, const Lo
             for (int j = 0; j < 4; j++) acc[m][n][j] = 0.f;
 #pragma unroll
     for (int s = 0; s < Tile::STAGES - 1; s++) {
-        if (s < steps) {
-            fill_tile<Tile, Tile::BM, A_K_MAJOR>(load_a, a_tiles + s * Tile::A_BYTES, m0, s * Tile::BK);
-            fill_tile<Tile, Tile::BN, B_K_MAJOR>(load_b, b_tiles + s * Tile::B_BYTES, n0, s * Tile::BK);
+        if (s < tiles) {
+            source_a.fill(a_tiles + s * Tile::A_BYTES);
+            source_b.fill(b_tiles + s * Tile::B_BYTES);
         }
         commit_async();
     }
-    for (int step = 0, slot = 0; step < steps; step++) {
-        wait_async<Tile::STAGES - 2>();
-        __syncthreads();
-        const int next = step + Tile::STAGES - 1, next_slot = slot == 0 ? Tile::STAGES - 1 : slot - 1;
-        if (next < steps) {
-            fill_tile<Tile, Tile::BM, A_K_MAJOR>(load_a, a_tiles + next_slot * Tile::A_BYTES, m0, next * Tile::BK);
-            fill_tile<Tile, Tile::BN, B_K_MAJOR>(load_b, b_tiles + next_slot * Tile::B_BYTES, n0, next * Tile::BK);
+    wait_async<Tile::STAGES - 2>();
+    __syncthreads();
+    mma_fragments<T, Tile, A_K_MAJOR, B_K_MAJOR> fragments[2];
+    fragments[0].load(a_tiles, b_tiles, 0);
+    for (int tile = 0, slot = 0; tile < tiles; tile++) {
+        const int free_slot = slot == 0 ? Tile::STAGES - 1 : slot - 1, next_slot = slot + 1 == Tile::STAGES ? 0 : slot + 1;
+#pragma unroll
+        for (int s = 0; s < STEPS; s++) {
+            int from = slot;
+            if (s + 1 == STEPS) {
+                wait_async<Tile::STAGES - 2>();
+                __syncthreads();  // the next tile is there, and this one is read no more
+                from = next_slot;
+            }
+            fragments[(s + 1) % 2].load(a_tiles + from * Tile::A_BYTES, b_tiles + from * Tile::B_BYTES, (s + 1) % STEPS * 16);
+            if (s == 0) {
+                if (tile + Tile::STAGES - 1 < tiles) {
+                    source_a.fill(a_tiles + free_slot * Tile::A_BYTES);
+                    source_b.fill(b_tiles + free_slot * Tile::B_BYTES);
+                }
+                commit_async();
+            }
+            fragments[s % 2].multiply_into(acc);
         }
-        commit_async();
-        multiply_tile<T, Tile, A_K_MAJOR, B_K_MAJOR>(a_tiles + slot * Tile::A_BYTES, b_tiles + slot * Tile::B_BYTES, acc);
-        slot = slot + 1 == Tile::STAGES ? 0 : slot + 1;
+        slot = next_slot;
     }
     wait_async<0>();
+    __syncthreads();
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const int row0 = m0 + warp / Tile::WN * (Tile::ROWS * 16) + (lane >> 2);
     const int col0 = n0 + warp % Tile::WN * (Tile::COLS * 16) + (lane & 3) * 2;
@@ -154,6 +221,34 @@ static __device__ __forceinline__ void tile_of_block(int block, int tiles_m, int
     const int height = tiles_m - first < 8 ? tiles_m - first : 8;
     *tm = first + block % band % height;
     *tn = block % band / height;
+}
+
+// ------------------------------------------------------------------------------------------------------- configurations
+// 128 x 128 by 4 warps, two blocks a multiprocessor: ahead of 128 x 256, whose barriers nothing hides, and of BK 32, whose
+// loaders cost twice (H200, 4096^3: 418 against 347 TFLOP/s).
+typedef mma_tile<128, 128, 64, 3, 2, 2, 2> mma_large;
+typedef mma_tile<128, 64, 64, 3, 2, 2, 3> mma_narrow;
+typedef mma_tile<64, 64, 64, 3, 2, 2, 4> mma_small;
+enum { MMA_LARGE, MMA_NARROW, MMA_SMALL, MMA_KINDS };
+
+// The configuration with the least time: an even share of the tiles a multiprocessor, one after the other, at the speed of a
+// full multiprocessor (relative); with less than all of its blocks it is slower.
+static inline int mma_choose(const nbx_cuda_facts *facts, int64_t m, int64_t n, int64_t batches) {
+    static const struct {
+        int bm, bn, blocks;
+        double speed;
+    } kinds[MMA_KINDS] = {{mma_large::BM, mma_large::BN, mma_large::BLOCKS, 1.0},
+                          {mma_narrow::BM, mma_narrow::BN, mma_narrow::BLOCKS, 0.85},
+                          {mma_small::BM, mma_small::BN, mma_small::BLOCKS, 0.6}};
+    int best = 0;
+    double least = 0;
+    for (int i = 0; i < MMA_KINDS; i++) {
+        const double tiles = (double)((m + kinds[i].bm - 1) / kinds[i].bm) * (double)((n + kinds[i].bn - 1) / kinds[i].bn) * (double)batches;
+        const double share = ceil(tiles / facts->sm_count), full = share < kinds[i].blocks ? 0.5 + 0.5 * share / kinds[i].blocks : 1;
+        const double time = share * kinds[i].bm * kinds[i].bn / (kinds[i].speed * full);
+        if (i == 0 || time < least) best = i, least = time;
+    }
+    return best;
 }
 
 #endif

@@ -57,6 +57,37 @@ static inline bool conv_tap_shift(const nbx_conv *p, int d, int64_t phase, int64
 
 extern const nbx_packing nbx_conv_packing;
 
+// How a GPU reads the input of a float convolution: channels last, from a copy in scratch unless the tensor lies so already.
+// Tensor cores (16-bit dtypes) read 16 bytes at once: channels are padded for them.
+typedef struct conv_image {
+    int64_t channels;  // of a pixel and group in the copy: those of the input, then zeros
+    int64_t run;       // elements read at a tap: the channels, or those under a whole row of the kernel (by_rows)
+    int64_t inner;     // the run as filters are packed
+    int64_t width;     // of the copy, by_rows with the padding to both sides
+    bool by_rows;      // few channels: the taps of a row of the kernel are neighbours in memory
+} conv_image;
+
+static inline int64_t conv_rounded(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+
+static inline conv_image conv_image_of(const nbx_conv *p) {
+    const int64_t vector = nbx_dtype_size(p->dtype) == 2 ? 8 : 1;
+    const bool by_rows = !p->transposed && p->groups == 1 && p->in_channels < 8 && p->dilation[2] == 1 && p->kernel[2] > 1;
+    const bool half_vectors = by_rows && p->in_channels <= 4 && p->stride[2] % 2 == 0 && vector == 8;
+    const int64_t channels = conv_rounded(p->in_channels, half_vectors ? 4 : vector);
+    const int64_t run = by_rows ? p->kernel[2] * channels : channels;
+    return (conv_image){channels, run, conv_rounded(run, vector), by_rows ? conv_rounded(p->in[2] + 2 * p->padding[2], 2) : p->in[2], by_rows};
+}
+
+// Phases along dim d that have outputs.
+static inline int64_t conv_phases(const nbx_conv *p, int d) { return !p->transposed ? 1 : p->stride[d] < p->out[d] ? p->stride[d] : p->out[d]; }
+
+// Bytes of the packed filters of all phases, each aligned to 256 bytes, on a GPU.
+static inline size_t conv_filter_bytes(const nbx_conv *p, const conv_image *image) {
+    const int64_t taps = p->kernel[0] * p->kernel[1] * (image->by_rows ? 1 : p->kernel[2]);
+    const int64_t phases = conv_phases(p, 0) * conv_phases(p, 1) * conv_phases(p, 2);
+    return (size_t)(p->groups * p->out_channels * taps * image->inner) * nbx_dtype_size(p->dtype) + 256 * (size_t)(phases + 1);
+}
+
 NBX_CPU_DECLARE(convolution_cpu);
 NBX_CPU_DECLARE(conv_pack);
 

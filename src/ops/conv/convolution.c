@@ -76,6 +76,13 @@ static nbx_memory_format result_format(const nbx_tensor *x, const nbx_tensor *w,
     return x->rank == 5 && !keeps_channels_last_3d(x, w, groups) ? NBX_CONTIGUOUS_FORMAT : format;
 }
 
+// Packed filters, and the copy of the input that conv_image describes.
+static size_t gpu_scratch(const nbx_conv *p) {
+    const conv_image image = conv_image_of(p);
+    const int64_t input = p->batch * p->in[0] * p->in[1] * image.width * p->groups * image.channels;
+    return conv_filter_bytes(p, &image) + (size_t)input * nbx_dtype_size(p->dtype);
+}
+
 static nbx_status infer(nbx_op_call *c) {
     const nbx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 1);
     const bool transposed = arg_bool(c, 6);
@@ -113,10 +120,7 @@ static nbx_status infer(nbx_op_call *c) {
     if (!out_new(c, 0, (nbx_dtype)x->dtype, x->rank, shape, strides)) return c->ctx->status;
     nbx_conv p;
     nbx_conv_of(c, &p);
-    // A GPU packs the filters, and lays out the input channels last.
-    const size_t size = nbx_dtype_size((nbx_dtype)x->dtype), phases = transposed ? (size_t)(p.stride[0] * p.stride[1] * p.stride[2]) : 1;
-    c->scratch_bytes = c->device.type == NBX_CPU ? nbx_conv_scratch(&p, c->ctx->threads)
-                                                 : (size_t)(w->numel + x->numel) * size + 256 * (phases + 2);
+    c->scratch_bytes = c->device.type == NBX_CPU ? nbx_conv_scratch(&p, c->ctx->threads) : gpu_scratch(&p);
     return NBX_OK;
 }
 

@@ -1,8 +1,8 @@
 // Products of matrices on CUDA: every operator whose row describes an nbx_product.
 //   float16, bfloat16   tensor cores (cuda/mma.cuh), summed in float32; vectors and few rows: one warp per row of the matrix
-//   float32             FFMA, 128 x 128 tiles, 8 x 8 outputs a thread: exact float32
+//   float32             FFMA (cuda/fma.cuh): exact float32
 //   others              64 x 64 tiles, 4 x 4 outputs a thread (float64, complex, integers that wrap)
-#include "cuda/mma.cuh"
+#include "cuda/fma.cuh"
 
 // ------------------------------------------------------------------------------------------------------------- operands
 enum { BATCH_DIMS = 6 };
@@ -146,10 +146,10 @@ static __device__ __forceinline__ void finish(const problem &p, int32_t *c, cons
 static __device__ __forceinline__ void finish(const problem &p, int64_t *c, const int64_t *s, uint64_t x) { finish_integer(p, c, s, x); }
 
 // -------------------------------------------------------------------------------------------- scalar tiles of any dtype
-// A block computes BT x BT outputs, 16 x 16 threads with R x R outputs each; k in steps of 16 through shared memory.
-template <typename T, typename Out, typename Acc, int R>
+// A block computes 64 x 64 outputs, 16 x 16 threads with 4 x 4 outputs each; k in steps of 16 through shared memory.
+template <typename T, typename Out, typename Acc>
 static __global__ void __launch_bounds__(256) scalar_tiles(const __grid_constant__ problem p, int tiles_m, int tiles_n, int64_t batches) {
-    constexpr int BT = 16 * R, BK = 16;
+    constexpr int R = 4, BT = 16 * R, BK = 16;
     __shared__ Acc as[BK][BT + 4 / (sizeof(Acc) > 4 ? 2 : 1)], bs[BK][BT + 4 / (sizeof(Acc) > 4 ? 2 : 1)];
     int tm, tn;
     tile_of_block((int)blockIdx.x, tiles_m, tiles_n, &tm, &tn);
@@ -180,7 +180,7 @@ static __global__ void __launch_bounds__(256) scalar_tiles(const __grid_constant
             for (int k = 0; k < BK; k++) {
                 Acc x[R], y[R];
 #pragma unroll
-                for (int i = 0; i < R; i++) x[i] = as[k][i / 4 * 64 + ty * 4 + i % 4], y[i] = bs[k][i / 4 * 64 + tx * 4 + i % 4];
+                for (int i = 0; i < R; i++) x[i] = as[k][ty * R + i], y[i] = bs[k][tx * R + i];
 #pragma unroll
                 for (int i = 0; i < R; i++)
 #pragma unroll
@@ -192,7 +192,7 @@ static __global__ void __launch_bounds__(256) scalar_tiles(const __grid_constant
         Out *c = (Out *)p.c.data + at[3];
         for (int i = 0; i < R; i++)
             for (int j = 0; j < R; j++) {
-                const int64_t row = m0 + i / 4 * 64 + ty * 4 + i % 4, col = n0 + j / 4 * 64 + tx * 4 + j % 4;
+                const int64_t row = m0 + ty * R + i, col = n0 + tx * R + j;
                 if (row < p.m && col < p.n)
                     finish(p, c + row * p.c.row + col * p.c.col, self + row * p.self.row + col * p.self.col, acc[i][j]);
             }
@@ -201,54 +201,19 @@ static __global__ void __launch_bounds__(256) scalar_tiles(const __grid_constant
 
 static int64_t tiles(int64_t size, int tile) { return (size + tile - 1) / tile; }
 
-static dim3 grid_of(int64_t tile_count, int64_t batches) { return dim3((unsigned)tile_count, (unsigned)(batches < 65535 ? batches : 65535)); }
+// Tiles along x, batches along y and z.
+static dim3 grid_of(int64_t tile_count, int64_t batches) {
+    const int64_t rows = batches < 65535 ? batches : 65535;
+    return dim3((unsigned)tile_count, (unsigned)rows, (unsigned)((batches + rows - 1) / rows));
+}
+static __device__ __forceinline__ int64_t batch_of_block() { return (int64_t)blockIdx.z * gridDim.y + blockIdx.y; }
 
-template <typename T, typename Out, typename Acc, int R> static void launch_scalar(const problem &q, cudaStream_t stream) {
-    const int64_t tiles_m = tiles(q.m, 16 * R), tiles_n = tiles(q.n, 16 * R), batches = batches_of(q);
-    scalar_tiles<T, Out, Acc, R><<<grid_of(tiles_m * tiles_n, batches), 256, 0, stream>>>(q, (int)tiles_m, (int)tiles_n, batches);
+template <typename T, typename Out, typename Acc> static void launch_scalar(const problem &q, cudaStream_t stream) {
+    const int64_t tiles_m = tiles(q.m, 64), tiles_n = tiles(q.n, 64), batches = batches_of(q);
+    scalar_tiles<T, Out, Acc><<<grid_of(tiles_m * tiles_n, batches), 256, 0, stream>>>(q, (int)tiles_m, (int)tiles_n, batches);
 }
 
 // --------------------------------------------------------------------------------------------------- tensor-core tiles
-// Chunks of a matrix whose contiguous dim is k (K_MAJOR) or m/n, 16-byte aligned.
-template <typename T, bool K_MAJOR> struct dense_loader {
-    const T *data;
-    int64_t step;  // elements between neighbours of the other dim
-    int mn, k;     // limits
-    __device__ __forceinline__ void chunk(int, uint32_t to, int at_mn, int at_k) const {
-        const int left = K_MAJOR ? k - at_k : mn - at_mn;
-        const bool inside = left > 0 && (K_MAJOR ? at_mn < mn : at_k < k);
-        const T *from = inside ? data + (K_MAJOR ? (int64_t)at_mn * step + at_k : (int64_t)at_k * step + at_mn) : data;
-        copy_async(to, from, inside ? (left < 8 ? left : 8) * 2 : 0);
-    }
-};
-
-// The same of a matrix that tiles divide, at offsets of 31 bits: nothing to check.
-template <typename T, bool K_MAJOR> struct whole_loader {
-    const T *data;
-    int step;
-    __device__ __forceinline__ void chunk(int, uint32_t to, int at_mn, int at_k) const {
-        copy_async_whole(to, data + (K_MAJOR ? at_mn * step + at_k : at_k * step + at_mn));
-    }
-};
-
-// Any strides, any alignment: element by element, as K_MAJOR chunks.
-template <typename T> struct strided_loader {
-    const T *data;
-    int64_t step_mn, step_k;
-    int mn, k;
-    __device__ __forceinline__ void chunk(int, uint32_t to, int at_mn, int at_k) const {
-        const unsigned short *from = (const unsigned short *)data + (int64_t)at_mn * step_mn + (int64_t)at_k * step_k;
-        uint32_t v[4];
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const uint32_t lo = at_mn < mn && at_k + 2 * i < k ? from[2 * i * step_k] : 0;
-            const uint32_t hi = at_mn < mn && at_k + 2 * i + 1 < k ? from[(2 * i + 1) * step_k] : 0;
-            v[i] = lo | hi << 16;
-        }
-        asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]));
-    }
-};
-
 // One pair of neighbouring columns of the result.
 template <typename T, typename Out> struct product_store {
     const problem &p;
@@ -273,11 +238,9 @@ template <typename T, typename Out> struct product_store {
     }
 };
 
-enum { DENSE, STRIDED, WHOLE };
-
-template <typename T, typename Out, typename Tile, bool A_K, bool B_K, int KIND>
-static __global__ void __launch_bounds__(Tile::THREADS) tensor_tiles(const __grid_constant__ problem p, int tiles_m, int tiles_n, int64_t batches) {
-    const int64_t batch = (int64_t)blockIdx.z * gridDim.y + blockIdx.y;
+template <typename T, typename Out, typename Tile, bool A_K, bool B_K, bool DENSE>
+static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS) tensor_tiles(const __grid_constant__ problem p, int tiles_m, int tiles_n, int64_t batches) {
+    const int64_t batch = batch_of_block();
     if (batch >= batches) return;
     int tm, tn;
     tile_of_block((int)blockIdx.x, tiles_m, tiles_n, &tm, &tn);
@@ -285,33 +248,22 @@ static __global__ void __launch_bounds__(Tile::THREADS) tensor_tiles(const __gri
     batch_offsets(p, batch, at);
     const T *a = (const T *)p.a.data + at[0], *b = (const T *)p.b.data + at[1];
     const product_store<T, Out> store = {p, (Out *)p.c.data + at[3], (const Out *)p.self.data + at[2]};
-    if constexpr (KIND == STRIDED) {
-        const strided_loader<T> la = {a, p.a.row, p.a.col, p.m, p.k}, lb = {b, p.b.col, p.b.row, p.n, p.k};
-        mma_block<T, Tile, true, true>(la, lb, tm * Tile::BM, tn * Tile::BN, p.k, store);
-    } else if constexpr (KIND == WHOLE) {
-        const whole_loader<T, A_K> la = {a, (int)(A_K ? p.a.row : p.a.col)};
-        const whole_loader<T, B_K> lb = {b, (int)(B_K ? p.b.col : p.b.row)};
-        mma_block<T, Tile, A_K, B_K>(la, lb, tm * Tile::BM, tn * Tile::BN, p.k, store);
+    const int m0 = tm * Tile::BM, n0 = tn * Tile::BN;
+    if constexpr (!DENSE) {
+        strided_source<T, Tile, Tile::BM> from_a(a, p.a.row, p.a.col, p.m, p.k, m0);
+        strided_source<T, Tile, Tile::BN> from_b(b, p.b.col, p.b.row, p.n, p.k, n0);
+        mma_block<T, Tile, true, true>(from_a, from_b, m0, n0, p.k, store);
     } else {
-        const dense_loader<T, A_K> la = {a, A_K ? p.a.row : p.a.col, p.m, p.k};
-        const dense_loader<T, B_K> lb = {b, B_K ? p.b.col : p.b.row, p.n, p.k};
-        mma_block<T, Tile, A_K, B_K>(la, lb, tm * Tile::BM, tn * Tile::BN, p.k, store);
+        dense_source<T, Tile, Tile::BM, A_K> from_a(a, A_K ? p.a.row : p.a.col, p.m, p.k, m0);
+        dense_source<T, Tile, Tile::BN, B_K> from_b(b, B_K ? p.b.col : p.b.row, p.n, p.k, n0);
+        mma_block<T, Tile, A_K, B_K>(from_a, from_b, m0, n0, p.k, store);
     }
 }
 
-// 128 x 128, two blocks a multiprocessor: ahead of 128 x 256, whose barriers nothing hides, and of BK 64. By 4 warps of 64 x 64
-// where no bounds are checked (412 TFLOP/s at 4096^3 on an H200); the registers of bounds then ask for 8 warps (340).
-typedef mma_tile<128, 128, 32, 4, 2, 2> whole_tile;
-typedef mma_tile<128, 128, 32, 4, 2, 4> large_tile;
-typedef mma_tile<64, 64, 64, 3, 2, 2> small_tile;
-
-template <typename T, typename Out, typename Tile, bool A_K, bool B_K, int KIND> static void launch_tensor(const problem &q, cudaStream_t stream) {
+template <typename T, typename Out, typename Tile, bool A_K, bool B_K, bool DENSE> static void launch_tensor(const problem &q, cudaStream_t stream) {
     const int64_t tiles_m = tiles(q.m, Tile::BM), tiles_n = tiles(q.n, Tile::BN), batches = batches_of(q);
-    const auto kernel = tensor_tiles<T, Out, Tile, A_K, B_K, KIND>;
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::SHARED_BYTES);
-    const int64_t rows = batches < 65535 ? batches : 65535;
-    const dim3 grid((unsigned)(tiles_m * tiles_n), (unsigned)rows, (unsigned)((batches + rows - 1) / rows));
-    kernel<<<grid, Tile::THREADS, Tile::SHARED_BYTES, stream>>>(q, (int)tiles_m, (int)tiles_n, batches);
+    shared_limit<tensor_tiles<T, Out, Tile, A_K, B_K, DENSE>>(Tile::SHARED_BYTES);
+    tensor_tiles<T, Out, Tile, A_K, B_K, DENSE><<<grid_of(tiles_m * tiles_n, batches), Tile::THREADS, Tile::SHARED_BYTES, stream>>>(q, (int)tiles_m, (int)tiles_n, batches);
 }
 
 // Is the operand dense along one dim, with 16-byte aligned lines? 1: along k, 0: along m or n, -1: neither.
@@ -323,25 +275,70 @@ static int major(const side &s, int64_t step_mn, int64_t step_k, int size_mn, in
     return step_mn == 1 && (step_k % 8 == 0 || size_k == 1) ? 0 : -1;
 }
 
-template <typename T, typename Out, typename Tile, int KIND> static void launch_major(const problem &q, int a, int b, cudaStream_t stream) {
-    if (a == 1 && b == 1) launch_tensor<T, Out, Tile, true, true, KIND>(q, stream);
-    else if (a == 1) launch_tensor<T, Out, Tile, true, false, KIND>(q, stream);
-    else if (b == 1) launch_tensor<T, Out, Tile, false, true, KIND>(q, stream);
-    else launch_tensor<T, Out, Tile, false, false, KIND>(q, stream);
-}
-
-static bool tiles_divide(const problem &q, int a, int b) {
-    const int64_t a_span = a == 1 ? q.a.row * q.m : q.a.col * q.k, b_span = b == 1 ? q.b.col * q.n : q.b.row * q.k;
-    return q.m % whole_tile::BM == 0 && q.n % whole_tile::BN == 0 && q.k % whole_tile::BK == 0 && a_span < 0x7fffffff && b_span < 0x7fffffff;
+template <typename T, typename Out, typename Tile> static void launch_major(const problem &q, int a, int b, cudaStream_t stream) {
+    if (a == 1 && b == 1) launch_tensor<T, Out, Tile, true, true, true>(q, stream);
+    else if (a == 1) launch_tensor<T, Out, Tile, true, false, true>(q, stream);
+    else if (b == 1) launch_tensor<T, Out, Tile, false, true, true>(q, stream);
+    else launch_tensor<T, Out, Tile, false, false, true>(q, stream);
 }
 
 template <typename T, typename Out> static void multiply_halves(const problem &q, const nbx_cuda_facts *facts, cudaStream_t stream) {
     const int a = major(q.a, q.a.row, q.a.col, q.m, q.k, q.batch_rank), b = major(q.b, q.b.col, q.b.row, q.n, q.k, q.batch_rank);
-    const int64_t batches = batches_of(q);
-    if (a < 0 || b < 0) launch_tensor<T, Out, large_tile, true, true, STRIDED>(q, stream);
-    else if (tiles(q.m, 128) * tiles(q.n, 128) * batches < facts->sm_count) launch_major<T, Out, small_tile, DENSE>(q, a, b, stream);
-    else if (sizeof(Out) == 2 && tiles_divide(q, a, b)) launch_major<T, T, whole_tile, WHOLE>(q, a, b, stream);
-    else launch_major<T, Out, large_tile, DENSE>(q, a, b, stream);
+    const int kind = mma_choose(facts, q.m, q.n, batches_of(q));
+    if (a < 0 || b < 0) launch_tensor<T, Out, mma_narrow, true, true, false>(q, stream);
+    else if (kind == MMA_SMALL) launch_major<T, Out, mma_small>(q, a, b, stream);
+    else if (kind == MMA_NARROW) launch_major<T, Out, mma_narrow>(q, a, b, stream);
+    else launch_major<T, Out, mma_large>(q, a, b, stream);
+}
+
+// ------------------------------------------------------------------------------------------------------- float32 tiles
+struct float_store {
+    const problem &p;
+    float *c;
+    const float *self;
+    bool vectors;
+    __device__ __forceinline__ void operator()(int row, int col, const float (&v)[4]) const {
+        if (row >= p.m) return;
+        float *at = c + (int64_t)row * p.c.row + (int64_t)col * p.c.col;
+        if (vectors && col + 3 < p.n) {
+            *(float4 *)at = *(const float4 *)v;
+            return;
+        }
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            if (col + j < p.n) finish<float>(p, at + j * p.c.col, self + (int64_t)row * p.self.row + (int64_t)(col + j) * p.self.col, v[j]);
+    }
+};
+
+template <typename Tile, bool A_K, bool B_K>
+static __global__ void __launch_bounds__(Tile::THREADS, 2) float_tiles(const __grid_constant__ problem p, int tiles_m, int tiles_n, int64_t batches) {
+    const int64_t batch = batch_of_block();
+    if (batch >= batches) return;
+    int tm, tn;
+    tile_of_block((int)blockIdx.x, tiles_m, tiles_n, &tm, &tn);
+    int64_t at[4];
+    batch_offsets(p, batch, at);
+    const int m0 = tm * Tile::BT, n0 = tn * Tile::BT;
+    float *c = (float *)p.c.data + at[3];
+    const bool vectors = p.whole && p.c.col == 1 && p.c.row % 4 == 0 && (uintptr_t)c % 16 == 0;
+    const float_store store = {p, c, (const float *)p.self.data + at[2], vectors};
+    fma_source<Tile, A_K> from_a((const float *)p.a.data + at[0], p.a.row, p.a.col, p.m, p.k, m0);
+    fma_source<Tile, B_K> from_b((const float *)p.b.data + at[1], p.b.col, p.b.row, p.n, p.k, n0);
+    fma_block<Tile>(from_a, from_b, m0, n0, p.k, store);
+}
+
+template <typename Tile, bool A_K, bool B_K> static void launch_floats(const problem &q, cudaStream_t stream) {
+    const int64_t tiles_m = tiles(q.m, Tile::BT), tiles_n = tiles(q.n, Tile::BT), batches = batches_of(q);
+    shared_limit<float_tiles<Tile, A_K, B_K>>(Tile::SHARED_BYTES);
+    float_tiles<Tile, A_K, B_K><<<grid_of(tiles_m * tiles_n, batches), Tile::THREADS, Tile::SHARED_BYTES, stream>>>(q, (int)tiles_m, (int)tiles_n, batches);
+}
+
+template <typename Tile> static void multiply_floats(const problem &q, cudaStream_t stream) {
+    const bool a = q.a.col == 1, b = q.b.row == 1;
+    if (a && b) launch_floats<Tile, true, true>(q, stream);
+    else if (a) launch_floats<Tile, true, false>(q, stream);
+    else if (b) launch_floats<Tile, false, true>(q, stream);
+    else launch_floats<Tile, false, false>(q, stream);
 }
 
 // --------------------------------------------------------------------------------------------------------- few vectors
@@ -349,7 +346,7 @@ template <typename T, typename Out> static void multiply_halves(const problem &q
 enum { VECTORS = 8 };
 
 template <typename T, typename Out, int V>
-static __global__ void __launch_bounds__(256) few_vectors(const __grid_constant__ problem p, bool rows_are_m, bool wide) {
+static __global__ void __launch_bounds__(256) few_vectors(const __grid_constant__ problem p, bool rows_are_m, bool wide, bool wide_vectors) {
     const side &matrix = rows_are_m ? p.a : p.b, &vectors = rows_are_m ? p.b : p.a;
     const int rows = rows_are_m ? p.m : p.n, count = rows_are_m ? p.n : p.m;
     const int64_t row_step = rows_are_m ? p.a.row : p.b.col, vector_step = rows_are_m ? p.b.col : p.a.row;
@@ -363,17 +360,26 @@ static __global__ void __launch_bounds__(256) few_vectors(const __grid_constant_
     float acc[V];
     for (int v = 0; v < V; v++) acc[v] = 0.f;
     constexpr int W = 16 / (int)sizeof(T);
-    int k = lane * W;
+    const auto gather = [&](T (&e)[W], int v, int k) {  // elements k .. of a vector
+        const T *from = x + v * vector_step + k * vector_k;
+        if (wide_vectors) *(uint4 *)e = *(const uint4 *)from;
+        else
+#pragma unroll
+            for (int i = 0; i < W; i++) e[i] = from[i * vector_k];
+    };
     if (wide)
-        for (; k + W <= p.k; k += 32 * W) {
+#pragma unroll 4
+        for (int k = lane * W; k + W <= p.k; k += 32 * W) {
             const uint4 chunk = __ldcs((const uint4 *)(m + k));
             const T *e = (const T *)&chunk;
 #pragma unroll
             for (int v = 0; v < V; v++)
-                if (v < count)
+                if (v < count) {
+                    alignas(16) T y[W];
+                    gather(y, v, k);
 #pragma unroll
-                    for (int i = 0; i < W; i++)
-                        acc[v] = fmaf(maths<T>::get(e[i], false), maths<T>::get(x[v * vector_step + (k + i) * vector_k], false), acc[v]);
+                    for (int i = 0; i < W; i++) acc[v] = fmaf(maths<T>::get(e[i], false), maths<T>::get(y[i], false), acc[v]);
+                }
         }
     const int tail = wide ? p.k / W * W + lane : lane;
     for (int j = tail; j < p.k; j += 32)
@@ -396,13 +402,18 @@ template <typename T, typename Out> static bool multiply_few(const problem &q, c
     if ((!rows_are_m && !rows_are_n) || batches > 65535) return false;
     const side &s = rows_are_m ? q.a : q.b;
     const int64_t step = rows_are_m ? q.a.row : q.b.col;
-    bool wide = (uintptr_t)s.data % 16 == 0 && step * (int64_t)sizeof(T) % 16 == 0;
-    for (int d = 0; d < q.batch_rank; d++) wide = wide && s.batch[d] * (int64_t)sizeof(T) % 16 == 0;
+    const auto aligned = [&](const side &of, int64_t lines) {
+        bool fits = (uintptr_t)of.data % 16 == 0 && lines * (int64_t)sizeof(T) % 16 == 0;
+        for (int d = 0; d < q.batch_rank; d++) fits = fits && of.batch[d] * (int64_t)sizeof(T) % 16 == 0;
+        return fits;
+    };
+    const side &other = rows_are_m ? q.b : q.a;
+    const bool wide = aligned(s, step), wide_vectors = (rows_are_m ? q.b.row : q.a.col) == 1 && aligned(other, rows_are_m ? q.b.col : q.a.row);
     const dim3 grid((unsigned)tiles(rows_are_m ? q.m : q.n, 8), (unsigned)batches);
     const int count = rows_are_m ? q.n : q.m;
-    if (count == 1) few_vectors<T, Out, 1><<<grid, 256, 0, stream>>>(q, rows_are_m, wide);
-    else if (count <= 4) few_vectors<T, Out, 4><<<grid, 256, 0, stream>>>(q, rows_are_m, wide);
-    else few_vectors<T, Out, 8><<<grid, 256, 0, stream>>>(q, rows_are_m, wide);
+    if (count == 1) few_vectors<T, Out, 1><<<grid, 256, 0, stream>>>(q, rows_are_m, wide, wide_vectors);
+    else if (count <= 4) few_vectors<T, Out, 4><<<grid, 256, 0, stream>>>(q, rows_are_m, wide, wide_vectors);
+    else few_vectors<T, Out, 8><<<grid, 256, 0, stream>>>(q, rows_are_m, wide, wide_vectors);
     return true;
 }
 
@@ -418,13 +429,13 @@ template <typename T> static void multiply_halves_to(const nbx_product &p, const
 static void multiply_integers(const nbx_product &p, const problem &q, cudaStream_t stream) {
     switch (p.dtype) {
     case NBX_INT8:
-        if (p.out_dtype == NBX_INT32) launch_scalar<int8_t, int32_t, uint32_t, 4>(q, stream);
-        else launch_scalar<int8_t, int8_t, uint32_t, 4>(q, stream);
+        if (p.out_dtype == NBX_INT32) launch_scalar<int8_t, int32_t, uint32_t>(q, stream);
+        else launch_scalar<int8_t, int8_t, uint32_t>(q, stream);
         break;
-    case NBX_UINT8: launch_scalar<uint8_t, uint8_t, uint32_t, 4>(q, stream); break;
-    case NBX_INT16: launch_scalar<int16_t, int16_t, uint32_t, 4>(q, stream); break;
-    case NBX_INT32: launch_scalar<int32_t, int32_t, uint32_t, 4>(q, stream); break;
-    default: launch_scalar<int64_t, int64_t, uint64_t, 4>(q, stream); break;
+    case NBX_UINT8: launch_scalar<uint8_t, uint8_t, uint32_t>(q, stream); break;
+    case NBX_INT16: launch_scalar<int16_t, int16_t, uint32_t>(q, stream); break;
+    case NBX_INT32: launch_scalar<int32_t, int32_t, uint32_t>(q, stream); break;
+    default: launch_scalar<int64_t, int64_t, uint64_t>(q, stream); break;
     }
 }
 
@@ -442,12 +453,12 @@ nbx_status nbx_cuda_product(nbx_op_call *c, const nbx_product *whole) {
     case NBX_BFLOAT16: multiply_halves_to<__nv_bfloat16>(p, q, facts, stream); break;
     case NBX_FLOAT32:
         if (multiply_few<float, float>(q, stream)) break;
-        if (tiles(q.m, 128) * tiles(q.n, 128) * batches_of(q) >= facts->sm_count) launch_scalar<float, float, float, 8>(q, stream);
-        else launch_scalar<float, float, float, 4>(q, stream);
+        if (tiles(q.m, 128) * tiles(q.n, 128) * batches_of(q) >= facts->sm_count) multiply_floats<fma_tile<8>>(q, stream);
+        else multiply_floats<fma_tile<4>>(q, stream);
         break;
-    case NBX_FLOAT64: launch_scalar<double, double, double, 4>(q, stream); break;
-    case NBX_COMPLEX64: launch_scalar<complex_of<float>, complex_of<float>, complex_of<float>, 4>(q, stream); break;
-    case NBX_COMPLEX128: launch_scalar<complex_of<double>, complex_of<double>, complex_of<double>, 4>(q, stream); break;
+    case NBX_FLOAT64: launch_scalar<double, double, double>(q, stream); break;
+    case NBX_COMPLEX64: launch_scalar<complex_of<float>, complex_of<float>, complex_of<float>>(q, stream); break;
+    case NBX_COMPLEX128: launch_scalar<complex_of<double>, complex_of<double>, complex_of<double>>(q, stream); break;
     default: multiply_integers(p, q, stream); break;
     }
     return launch_status(c);
