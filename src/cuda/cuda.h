@@ -89,6 +89,8 @@ void nbx_cuda_forget_stream(int index, cudaStream_t stream);  // a stream ends: 
 // Copies, broadcast and cast, between tensors of the call's device; fills a call's result with one element (copy_cuda.cu).
 nbx_status nbx_cuda_copy(nbx_op_call *c, const nbx_tensor *to, const nbx_tensor *from);
 nbx_status nbx_cuda_fill(nbx_op_call *c, const nbx_value *number, const nbx_tensor *value);
+// Sets bytes by a kernel: graphs are made of kernels only.
+nbx_status nbx_cuda_set_bytes(nbx_op_call *c, void *to, int byte, size_t bytes);
 
 // A product of matrices on the device (product_cuda.cu).
 nbx_status nbx_cuda_product(nbx_op_call *c, const nbx_product *p);

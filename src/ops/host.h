@@ -29,7 +29,7 @@ extern "C" {
 #include "ops/vision/nms.h"
 #include "ops/vision/roi.h"
 
-#define NBX_HOST_ABI 1
+#define NBX_HOST_ABI ((int)sizeof(nbx_host))  // grows with every function
 
 typedef struct nbx_host {
     int abi;  // NBX_HOST_ABI of the library that filled it

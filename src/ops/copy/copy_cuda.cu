@@ -319,6 +319,20 @@ static __global__ void __launch_bounds__(256) fill_words(uint4 *to, int64_t coun
         if (first + i * 256 < count) to[first + i * 256] = word;
 }
 
+// 16 bytes a thread, at once where they are aligned.
+static __global__ void __launch_bounds__(256) set_bytes(char *to, size_t bytes, uint32_t word) {
+    const size_t first = ((size_t)blockIdx.x * 256 + threadIdx.x) * 16;
+    if (first + 16 <= bytes && (uintptr_t)to % 16 == 0) *(uint4 *)(to + first) = make_uint4(word, word, word, word);
+    else
+        for (size_t i = first; i < first + 16 && i < bytes; i++) to[i] = (char)word;
+}
+
+nbx_status nbx_cuda_set_bytes(nbx_op_call *c, void *to, int byte, size_t bytes) {
+    if (bytes == 0) return NBX_OK;
+    set_bytes<<<(unsigned)((bytes + 4095) / 4096), 256, 0, stream_of(c)>>>((char *)to, bytes, (uint32_t)(byte & 255) * 0x01010101u);
+    return launch_status(c);
+}
+
 // Dense memory of whole words, with one element over and over.
 static bool fill_dense(const nbx_tensor *to, const nbx_value *number, cudaStream_t stream) {
     const size_t size = nbx_dtype_size((nbx_dtype)to->dtype);

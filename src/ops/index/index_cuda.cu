@@ -216,7 +216,7 @@ static nbx_status find_losers(nbx_op_call *c, rows_call *p) {
     if (how == NBX_MEET_FEW) {
         compare_entries<<<blocks, ROW_THREADS, 0, stream>>>(numbers, entries, loses);
     } else if (how == NBX_MEET_CLAIMED) {
-        const nbx_status status = nbx_cuda_status(c, cudaMemsetAsync(rest, 0, (size_t)places * 4, stream));
+        const nbx_status status = nbx_cuda_set_bytes(c, rest, 0, (size_t)places * 4);
         if (status != NBX_OK) return status;
         claim_places<<<blocks, ROW_THREADS, 0, stream>>>(numbers, entries, (uint32_t *)rest);
         check_claims<<<blocks, ROW_THREADS, 0, stream>>>(numbers, entries, (const uint32_t *)rest, loses);
@@ -633,7 +633,7 @@ static nbx_status index_reduce_cuda(nbx_op_call *c) {
     if (status == NBX_OK) status = flat_of(c, index, &indices);
     counts.data = (char *)c->scratch, counts.count = 1;
     for (int d = 0; d < out->rank && status == NBX_OK; d++) status = flat_push(c, &counts, out->shape[d], d == dim ? 8 : 0);
-    if (status == NBX_OK) status = nbx_cuda_status(c, cudaMemsetAsync(c->scratch, 0, (size_t)size * 8, stream_of(c)));
+    if (status == NBX_OK) status = nbx_cuda_set_bytes(c, c->scratch, 0, (size_t)size * 8);
     if (status != NBX_OK) return status;
     count_indices<<<flat_blocks(indices.count), FLAT_THREADS, 0, stream_of(c)>>>(indices, (unsigned long long *)c->scratch, size);
     divide_all<<<flat_blocks(all.count), FLAT_THREADS, 0, stream_of(c)>>>(all, counts, include_self);
@@ -839,7 +839,7 @@ static nbx_status run_lines(nbx_op_call *c, int dim, const nbx_tensor *index, co
     const unsigned blocks = (unsigned)((items + ROW_THREADS - 1) / ROW_THREADS);
     if (write && how == NBX_COMBINE_SET && values && p.length > NBX_SCATTER_SHORT) {
         p.last = (uint32_t *)c->scratch;
-        const nbx_status status = nbx_cuda_status(c, cudaMemsetAsync(p.last, 0, sizeof(uint32_t) * (size_t)(p.lines * p.size), stream_of(c)));
+        const nbx_status status = nbx_cuda_set_bytes(c, p.last, 0, sizeof(uint32_t) * (size_t)(p.lines * p.size));
         if (status != NBX_OK) return status;
         claim_elements<<<blocks, ROW_THREADS, 0, stream_of(c)>>>(p);
     }
@@ -901,7 +901,7 @@ static nbx_status scatter_reduce_cuda(nbx_op_call *c) {
     flat all, counts;
     status = flat_of(c, out, &all);
     if (status == NBX_OK) status = flat_of(c, table, &counts);
-    if (status == NBX_OK) status = nbx_cuda_status(c, cudaMemsetAsync(c->scratch, 0, (size_t)out->numel * 8, stream_of(c)));
+    if (status == NBX_OK) status = nbx_cuda_set_bytes(c, c->scratch, 0, (size_t)out->numel * 8);
     const int64_t unit = 1;
     memcpy(one, &unit, sizeof unit);
     if (status == NBX_OK) status = run_lines(c, dim, index, table, NULL, true, NBX_COMBINE_ADD, one);

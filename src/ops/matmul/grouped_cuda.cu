@@ -85,7 +85,7 @@ static nbx_status grouped_cuda(nbx_op_call *c) {
     p.a_batch = a->rank == 3 ? a->stride[0] : 0, p.b_batch = b->rank == 3 ? b->stride[0] : 0, p.c_batch = y->rank == 3 ? y->stride[0] : 0;
     const int64_t rows = y->numel / p.n, across = (p.n + G_TILE - 1) / G_TILE, down = (p.m + G_TILE - 1) / G_TILE;
     if (p.groups > 65535 || down > 65535) return nbx_call_fail(c, NBX_ERROR_UNSUPPORTED, "more than 65535 groups, or %d rows, on CUDA", 65535 * G_TILE);
-    nbx_status status = nbx_cuda_status(c, cudaMemsetAsync(p.c, 0, (size_t)(((rows - 1) * p.c_row + p.n) * p.width), stream_of(c)));  // what no group covers
+    nbx_status status = nbx_cuda_set_bytes(c, p.c, 0, (size_t)(((rows - 1) * p.c_row + p.n) * p.width));  // what no group covers
     if (status != NBX_OK || p.groups == 0) return status;
     const dim3 grid((unsigned)across, (unsigned)down, (unsigned)p.groups);
     if (p.dtype == NBX_FLOAT64) multiply_groups<double><<<grid, G_THREADS, 0, stream_of(c)>>>(p);

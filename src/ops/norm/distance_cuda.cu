@@ -132,7 +132,7 @@ static nbx_status embedding_renorm_cuda(nbx_op_call *c) {
     flat indices;
     int op;
     nbx_status status = flat_of(c, arg_tensor(c, 1), &indices);
-    if (status == NBX_OK) status = nbx_cuda_status(c, cudaMemsetAsync(c->scratch, 0, (size_t)table->shape[0], stream_of(c)));
+    if (status == NBX_OK) status = nbx_cuda_set_bytes(c, c->scratch, 0, (size_t)table->shape[0]);
     if (status != NBX_OK) return status;
     nbx_fault_slot *fault = nbx_cuda_fault_slot(c, &op);
     if (indices.count) name_rows<<<flat_blocks(indices.count), FLAT_THREADS, 0, stream_of(c)>>>(indices, (uint8_t *)c->scratch, table->shape[0], fault, op);

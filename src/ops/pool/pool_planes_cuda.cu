@@ -70,7 +70,7 @@ static nbx_status pool_gradient_cuda(nbx_op_call *c) {
     int *wild = NULL, op;
     if (p.indices) {
         wild = (int *)c->scratch;
-        status = nbx_cuda_status(c, cudaMemsetAsync(wild, 0, sizeof(int) * (size_t)planes, stream_of(c)));
+        status = nbx_cuda_set_bytes(c, wild, 0, sizeof(int) * (size_t)planes);
         if (status != NBX_OK) return status;
         nbx_fault_slot *fault = nbx_cuda_fault_slot(c, &op);
         find_wild<<<flat_blocks(positions), FLAT_THREADS, 0, stream_of(c)>>>(p, positions, wild, fault, op);
@@ -107,7 +107,7 @@ static nbx_status unpool_cuda(nbx_op_call *c) {
     nbx_status status = flat_of(c, self, &x);
     if (status == NBX_OK) status = flat_of(c, arg_tensor(c, 1), &indices);
     if (status == NBX_OK) status = flat_of(c, out, &y);
-    if (status == NBX_OK) status = nbx_cuda_status(c, cudaMemsetAsync(c->scratch, 0xff, sizeof(int64_t) * (size_t)out->numel, stream_of(c)));
+    if (status == NBX_OK) status = nbx_cuda_set_bytes(c, c->scratch, 0xff, sizeof(int64_t) * (size_t)out->numel);
     if (status != NBX_OK) return status;
     int64_t plane_in = 1, plane_out = 1;
     for (int d = self->rank - dims; d < self->rank; d++) plane_in *= self->shape[d], plane_out *= out->shape[d];

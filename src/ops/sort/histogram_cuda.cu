@@ -145,7 +145,7 @@ static nbx_status begin_call(nbx_op_call *c, histogram_call *p) {
     p->range = (double *)c->scratch, p->counts = (unsigned long long *)(p->range + 4);
     p->fault = nbx_cuda_fault_slot(c, &p->op);
     const nbx_status status = flat_of(c, arg_tensor(c, 0), &p->self);
-    return status == NBX_OK ? nbx_cuda_status(c, cudaMemsetAsync(p->counts, 0, (size_t)p->bins * 8, stream_of(c))) : status;
+    return status == NBX_OK ? nbx_cuda_set_bytes(c, p->counts, 0, (size_t)p->bins * 8) : status;
 }
 
 static double in_half_or_float(nbx_dtype d, double x) {
