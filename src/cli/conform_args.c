@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 // Absent from a library built without the random family.
-#pragma weak nbx_generator_create
+#pragma weak nbx_generator_create_on
 
 double arg_number(const nbx_json *number) {
     const char *text = nbx_json_string_or(number, NULL);
@@ -218,9 +218,12 @@ static bool make_list(test_case *c, const nbx_json *items, nbx_value *list) {
 }
 
 // ------------------------------------------------------------------------------------------------------ everything else
-static bool make_generator(test_case *c, const nbx_json *seed, nbx_value *value) {
+// One of the CPU, or of a GPU: cases of the latter are skipped on the CPU.
+static bool make_generator(test_case *c, const nbx_json *seed, bool of_gpu, nbx_value *value) {
+    const nbx_device device = of_gpu ? c->options->device : (nbx_device){NBX_CPU, 0};
+    if (of_gpu && device.type == NBX_CPU) return case_skip(c, "a generator of a GPU"), false;
     if (c->generator_count == MAX_GENERATORS) return case_malformed(c, "more than %d generators", MAX_GENERATORS);
-    nbx_generator *g = !nbx_generator_create ? NULL : nbx_generator_create(c->ctx, (uint64_t)nbx_json_int_or(seed, 0));
+    nbx_generator *g = !nbx_generator_create_on ? NULL : nbx_generator_create_on(c->ctx, device, (uint64_t)nbx_json_int_or(seed, 0));
     if (!g) return case_fail(c, "no generator: %s", nbx_last_message(c->ctx));
     c->generators[c->generator_count++] = g;
     *value = nbx_of_generator(g);
@@ -273,7 +276,8 @@ bool arg_value(test_case *c, const nbx_json *arg, nbx_value *value) {
     if (!strcmp(kind, "tensor")) return make_tensor(c, arg, value);
     if (!strcmp(kind, "list")) return make_list(c, content, value);
     if (!strcmp(kind, "result")) return earlier_result(c, content, value);
-    if (!strcmp(kind, "generator")) return make_generator(c, content, value);
+    if (!strcmp(kind, "generator")) return make_generator(c, content, false, value);
+    if (!strcmp(kind, "cuda_generator")) return make_generator(c, content, true, value);
     if (!strcmp(kind, "device")) return make_device(c, text, value);
     if (!strcmp(kind, "dtype") || !strcmp(kind, "layout") || !strcmp(kind, "memory_format")) return named_constant(c, kind, text, value);
     if (!strcmp(kind, "none")) return true;
