@@ -80,9 +80,10 @@ static nbx_status div_mode(nbx_op_call *c) {  // without a mode it is true divis
     return arg_is_none(c, 2) ? ewc_run<arithmetic_group>(c, DIV) : rest<DIV_MODE>(c);
 }
 
-// prims::div cuts integers toward 0.
+// prims::div divides integers toward 0, also by fractions.
 static nbx_status prim_division(nbx_op_call *c) {
-    return nbx_dtype_is_integral((nbx_dtype)out_get(c, 0)->dtype, true) ? rest<DIV_MODE>(c) : ewc_run<arithmetic_group>(c, DIV);
+    const nbx_tensor *a = arg_tensor(c, 0);
+    return nbx_dtype_is_integral((nbx_dtype)a->dtype, a->wrapped) ? rest<DIV_MODE>(c) : ewc_run<arithmetic_group>(c, DIV);
 }
 
 EWC_OP(arithmetic_group, ADD, "aten::add.Tensor")

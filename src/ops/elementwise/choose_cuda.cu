@@ -98,9 +98,10 @@ struct complex_test_group {
     }
 };
 
-static bool has_complex(const nbx_op_call *c) {
+static bool has_complex(const nbx_op_call *c) {  // among what is read
     for (int i = 0; i < c->arg_count; i++)
-        if (c->args[i].kind == NBX_KIND_COMPLEX || (c->args[i].kind == NBX_KIND_TENSOR && nbx_dtype_is_complex((nbx_dtype)c->args[i].as.tensor->dtype))) return true;
+        if (i > 0 && c->schema->params[i].written) continue;
+        else if (c->args[i].kind == NBX_KIND_COMPLEX || (c->args[i].kind == NBX_KIND_TENSOR && nbx_dtype_is_complex((nbx_dtype)c->args[i].as.tensor->dtype))) return true;
     return false;
 }
 
@@ -363,8 +364,9 @@ template <> __device__ __forceinline__ cfloat one<cfloat>() { return {1.f, 0.f};
 template <> __device__ __forceinline__ cdouble one<cdouble>() { return {1., 0.}; }
 // Complex powers of complex64 in float, as ATen: a power by double would differ from ATen's by more than its error.
 template <typename C> static __device__ __noinline__ C complex_power(C a, C e) {
-    if (e.re == 0 && e.im == 0) return one<C>();
-    if (a.re == 0 && a.im == 0) return e.im == 0 && e.re > 0 ? C{0, 0} : C{NAN, NAN};
+    const bool zero = a.re == 0 && a.im == 0;
+    if (e.re == 0 && e.im == 0 && !zero && isfinite(a.re) && isfinite(a.im)) return one<C>();
+    if (zero) return e.re > 0 ? C{0, 0} : C{NAN, NAN};
     return zc_pow(a, e);
 }
 template <typename C> static __device__ __forceinline__ C quick_complex_power(int which, C a, C e) {

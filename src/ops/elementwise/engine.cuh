@@ -242,7 +242,7 @@ typedef struct ewc_plan {
     bool wide;                       // more than 2^31 items: divide in 64 bits
     char *base[EW_OPERANDS];         // NULL: the number in value[]
     uint8_t dtype[EW_OPERANDS], mode[EW_OPERANDS];
-    bool round_first[EW_OPERANDS];   // to the dtype of computing, float16 or bfloat16, before anything else
+    bool round_first[EW_OPERANDS];   // to the dtype of computing, float16 or bfloat16, before anything else (a result: after all)
     bool truth[EW_OPERANDS];         // computing in bool: what is not zero is 1
     uint8_t compute;
     int64_t step[EW_OPERANDS];       // bytes along the innermost dim
@@ -321,8 +321,11 @@ template <typename C> static __device__ __forceinline__ void ewc_read(const ewc_
         for (int i = 0; i < EWC_LANES; i++) x[i] = ewc_rounded<C>(p.compute, x[i]);
 }
 
-template <typename C> static __device__ __forceinline__ void ewc_write(const ewc_plan &p, int k, int64_t offset, int count, const C (&x)[EWC_LANES]) {
+template <typename C> static __device__ __forceinline__ void ewc_write(const ewc_plan &p, int k, int64_t offset, int count, C (&x)[EWC_LANES]) {
     char *at = p.base[k] + offset;
+    if (p.round_first[k])
+#pragma unroll
+        for (int i = 0; i < EWC_LANES; i++) x[i] = ewc_rounded<C>(p.compute, x[i]);
     if (p.mode[k] == EWC_DENSE && count == EWC_LANES) {
         ewc_store_dense<C>(p.dtype[k], at, x);
         return;

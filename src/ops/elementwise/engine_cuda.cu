@@ -107,6 +107,7 @@ nbx_status ewc_plan_make(nbx_op_call *c, int code, ewc_plan *p, bool *empty) {
     p->code = code;
     p->compute = (uint8_t)types.compute;
     const bool half = types.compute == NBX_FLOAT16 || types.compute == NBX_BFLOAT16;
+    for (int k = 0; k < outs; k++) p->round_first[k] = half && p->dtype[k] != types.compute && ew_dtype_of(row->out[k], types.compute) == types.compute;
     for (int k = outs; k < operands; k++) {
         p->truth[k] = tensors[k] && types.compute == NBX_BOOL && !nbx_dtype_is_integral((nbx_dtype)tensors[k]->dtype, true);
         if (numbers[k]) plan_number(p, row, k - outs, types.compute, numbers[k]);

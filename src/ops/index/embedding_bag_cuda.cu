@@ -54,7 +54,7 @@ static __global__ void __launch_bounds__(FLAT_THREADS) sum_bags(const __grid_con
         const double x = ewc_load<double>(p.dtype, p.weight + row * p.row_step + column * p.column_step);
         if (p.mode != MAX) {
             sum += (p.scaled ? ewc_load<double>(p.dtype, flat_at(p.scale, i)) : 1.0) * x;
-        } else if (count == 0 || x > sum || x != x) {
+        } else if (count == 0 || x > sum) {  // a NaN stays where it is the first
             sum = x;
             set_int(p.largest, item, row);
         }
