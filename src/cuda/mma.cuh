@@ -19,6 +19,9 @@ static __device__ __forceinline__ uint32_t shared_address(const void *p) { retur
 static __device__ __forceinline__ void copy_async(uint32_t to, const void *from, int valid) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid));
 }
+static __device__ __forceinline__ void copy_async_whole(uint32_t to, const void *from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from));
+}
 static __device__ __forceinline__ void commit_async() { asm volatile("cp.async.commit_group;"); }
 template <int N> static __device__ __forceinline__ void wait_async() { asm volatile("cp.async.wait_group %0;" ::"n"(N)); }
 static __device__ __forceinline__ void store_shared(uint32_t to, const uint32_t (&v)[4]) {
