@@ -24,7 +24,11 @@ static nbx_status hardtanh_bounds(nbx_op_call *c, ew_types *types, ew_params *p)
     p->i[1] = nbx_scalar_to_int(&c->args[2]);
     if (status == NBX_OK && types->compute == NBX_UINT8 && (p->i[0] < 0 || p->i[1] < 0))
         return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "negative limits do not fit uint8");
-    for (int arg = 1; arg <= 2 && status == NBX_OK; arg++) status = ew_check_number(c, types->compute, &c->args[arg]);
+    for (int k = 0; k < 2 && status == NBX_OK; k++) {  // integers: cut to one, which must then fit
+        const bool whole = nbx_dtype_is_integral(types->compute, false);
+        status = ew_check_number(c, whole ? NBX_INT64 : types->compute, &c->args[1 + k]);
+        if (status == NBX_OK && whole) status = ew_check_number(c, types->compute, &(nbx_value){.kind = NBX_KIND_INT, .as.integer = p->i[k]});
+    }
     return status;
 }
 static nbx_status six(nbx_op_call *c, ew_types *types, ew_params *p) {
@@ -95,6 +99,7 @@ static nbx_status threshold(nbx_op_call *c, ew_types *types, ew_params *p) {
     if (status == NBX_OK) status = ew_check_number(c, held, &c->args[2]);
     p->i[0] = nbx_scalar_to_int(&c->args[1]);
     p->i[1] = nbx_scalar_to_int(&c->args[2]);
+    if (types->compute == NBX_UINT8) p->i[0] &= UINT8_MAX, p->i[1] &= UINT8_MAX;
     return status;
 }
 

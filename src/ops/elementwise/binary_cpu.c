@@ -120,13 +120,29 @@ static inline vf32 product_of_log(vf32 x, vf32 y, vf32 log_y) {
     const vf32 r = v_select(v_eq(x, v_zero()), v_zero(), v_mul(x, log_y));
     return v_select(v_isnan(y), y, r);
 }
+// ATen rounds the logarithm of halves, too.
+EW_INLINE void halves(const ew_run *r, double (*log_of)(double)) {
+    const float *x = r->in[0], *y = r->in[1];
+    float *z = r->out[0];
+    for (int64_t i = 0; i < r->count; i++) {
+        const float l = (float)log_of((double)y[i]);
+        const float log_y = r->compute == NBX_FLOAT16 ? nbx_from_f16(nbx_to_f16(l)) : nbx_from_bf16(nbx_to_bf16(l));
+        z[i] = y[i] != y[i] ? y[i] : x[i] == 0 ? 0 : x[i] * log_y;
+    }
+}
 static inline vf32 f_xlogy(vf32 x, vf32 y) { return product_of_log(x, y, v_log(y)); }
 static inline vf32 f_xlog1py(vf32 x, vf32 y) { return product_of_log(x, y, v_log1p(y)); }
 static inline double d_xlogy(double x, double y) { return y != y ? y : x == 0 ? 0 : x * log(y); }
 static inline double d_xlog1py(double x, double y) { return y != y ? y : x == 0 ? 0 : x * log1p(y); }
-EW_LOOP(xlogy_f32, ew_map2, f_xlogy)
+static void xlogy_f32(const ew_run *r) {
+    if (r->compute == NBX_FLOAT32) ew_map2(r, f_xlogy);
+    else halves(r, log);
+}
 EW_LOOP(xlogy_f64, ew_apply2_f64, d_xlogy)
-EW_LOOP(xlog1py_f32, ew_map2, f_xlog1py)
+static void xlog1py_f32(const ew_run *r) {
+    if (r->compute == NBX_FLOAT32) ew_map2(r, f_xlog1py);
+    else halves(r, log1p);
+}
 EW_LOOP(xlog1py_f64, ew_apply2_f64, d_xlog1py)
 EW_KERNEL(ew_xlogy, .f32 = xlogy_f32, .f64 = xlogy_f64)
 EW_KERNEL(ew_xlog1py, .f32 = xlog1py_f32, .f64 = xlog1py_f64)

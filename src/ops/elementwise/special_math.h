@@ -449,6 +449,8 @@ SPECIAL_FUNCTION double special_airy_of(double x, bool narrow) {  // the phase i
 }
 SPECIAL_FUNCTION double special_polygamma_of(double n, double x, bool narrow) {
     const bool pole = n == 1 && x <= 0 && x == floor(x);
+    if (narrow && n > 1)  // either factor may lie beyond float
+        return (double)((float)((fmod(n, 2.0) != 0 ? 1 : -1) * tgamma(n + 1)) * (float)special_zeta(n + 1, x));
     if (!pole || !narrow) return special_polygamma(n, x);
     const double s = sin((double)((float)SPECIAL_PI * (float)x));  // a sine that float misses 0 by
     return s == 0 ? SPECIAL_INF : SPECIAL_PI * SPECIAL_PI / (s * s);

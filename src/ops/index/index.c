@@ -156,7 +156,6 @@ static nbx_status put_infer(nbx_op_call *c) {
     if (r.count == 0) return nbx_call_fail(c, NBX_ERROR_INDEX, "at least one index must be a tensor");
     const int64_t *sizes = values->shape;
     int dims = values->rank;
-    while (dims > rank && sizes[0] == 1) sizes++, dims--;
     for (int d = 0; d < dims; d++)
         if (dims > rank || (sizes[d] != 1 && sizes[d] != shape[rank - dims + d])) {
             char a[NBX_SHAPE_TEXT], b[NBX_SHAPE_TEXT];

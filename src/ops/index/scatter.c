@@ -3,6 +3,7 @@
 //
 // Elements that meet lie in one line along dim, so lines are what threads share; a line's writes come in the order of the
 // index. With few lines every thread takes a range of index values instead.
+#include "ops/elementwise/elementwise.h"
 #include "ops/index/combine.h"
 #include "ops/shape/element.h"
 #include "ops/shape/geometry.h"
@@ -232,6 +233,7 @@ static nbx_status scatter_infer(nbx_op_call *c) {
     }
     if (src == NULL && c->args[3].kind == NBX_KIND_COMPLEX && !nbx_dtype_is_complex((nbx_dtype)self->dtype))
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "a complex value does not fit %s", nbx_dtype_name((nbx_dtype)self->dtype));
+    if (src == NULL && ew_check_number(c, (nbx_dtype)self->dtype, &c->args[3]) != NBX_OK) return c->ctx->status;
     if (how != NBX_COMBINE_SET && nbx_combine_of(how, (nbx_dtype)self->dtype) == NULL)
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "%s has no such reduction", nbx_dtype_name((nbx_dtype)self->dtype));
     c->args[1] = I(d);

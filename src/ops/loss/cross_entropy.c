@@ -163,6 +163,8 @@ static nbx_status compose_cross_entropy(nbx_op_call *c) {
     if (weight && (weight->rank != 1 || weight->numel != x->shape[class_dim]))
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "weight should be defined for all %lld classes", (long long)x->shape[class_dim]);
     const bool probabilities = nbx_same_shape(x, target);
+    if ((probabilities || smoothing > 0) && (arg_int(c, 3) < LOSS_NONE || arg_int(c, 3) > LOSS_SUM))
+        return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "reduction %lld is not 0, 1 or 2", (long long)arg_int(c, 3));
     if (!probabilities && smoothing > 1.0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "label_smoothing is above 1: %g", smoothing);
     const nbx_tensor *logs = NBX_DO(ctx, "aten::log_softmax.int", T(x), I(class_dim), nbx_of_dtype(dtype)), *loss;
     if (!logs) return nbx_last_status(ctx);

@@ -90,8 +90,11 @@ static nbx_status compose_huber(nbx_op_call *c) {
     nbx_dtype dtype;
     const double delta = arg_float(c, 3);
     if (!(delta > 0)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "delta must be positive, found %g", delta);
-    const nbx_tensor *d = distance(c, &dtype);
-    return piecewise(c, d, delta, 0.5, delta, dtype);
+    const nbx_tensor *d = distance(c, &dtype), *self = arg_tensor(c, 0);
+    if (d && !nbx_same_shape(d, self)) return nbx_call_fail(c, NBX_ERROR_SHAPE, "target does not broadcast to the input");
+    if (d && !nbx_can_cast(dtype, (nbx_dtype)self->dtype))
+        return nbx_call_fail(c, NBX_ERROR_DTYPE, "losses of %s can't be cast to the %s of the input", nbx_dtype_name(dtype), nbx_dtype_name((nbx_dtype)self->dtype));
+    return piecewise(c, d, delta, 0.5, delta, (nbx_dtype)self->dtype);
 }
 
 // ------------------------------------------------------------------------------------------------------ of probabilities

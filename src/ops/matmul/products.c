@@ -69,16 +69,18 @@ static nbx_status addr(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
     const nbx_tensor *self = arg_tensor(c, 0), *a = arg_tensor(c, 1), *b = arg_tensor(c, 2);
     if (a->rank != 1 || b->rank != 1) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expects vectors, found %d and %d dims", a->rank, b->rank);
+    const int64_t shape[] = {a->shape[0], b->shape[0]};
+    self = do_expand(ctx, self, 2, shape);  // also one without dims counts as one that has them
+    if (!self) return ctx->status;
     nbx_promotion promotion;
     nbx_promotion_start(&promotion);
-    for (int i = 0; i < 3; i++) nbx_promotion_tensor(&promotion, arg_tensor(c, i));
+    nbx_promotion_tensor(&promotion, self);
+    nbx_promotion_tensor(&promotion, a);
+    nbx_promotion_tensor(&promotion, b);
     const nbx_dtype dtype = nbx_promotion_result(&promotion);
     nbx_status status = check_factor(c, 3, dtype);
     if (!status) status = check_factor(c, 4, dtype);
     if (status) return status;
-    const int64_t shape[] = {a->shape[0], b->shape[0]};
-    self = do_expand(ctx, self, 2, shape);
-    if (!self) return ctx->status;
     const nbx_dtype inside = dtype == NBX_FLOAT16 || dtype == NBX_BFLOAT16 ? NBX_FLOAT32 : dtype;
     nbx_tensor *left = do_unsqueeze(ctx, do_cast(ctx, a, inside), 1), *right = do_cast(ctx, b, inside), *y;
     if (dtype == NBX_BOOL) {

@@ -8,9 +8,9 @@
 static nbx_status read_pair(nbx_op_call *c, int arg, const char *name, int64_t least, int64_t *pair) {
     int count;
     const int64_t *list = arg_ints(c, arg, &count);
-    if (count != 2 && count != 1) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "%s has %d numbers, not 2", name, count);
+    if (count != 2) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "%s has %d numbers, not 2", name, count);
     for (int i = 0; i < 2; i++) {
-        pair[i] = list[count == 1 ? 0 : i];
+        pair[i] = list[i];
         if (pair[i] < least) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "%s %lld is too small", name, (long long)pair[i]);
     }
     return NBX_OK;

@@ -170,7 +170,7 @@ static nbx_status bincount(nbx_op_call *c) {
     if (!nbx_dtype_is_integral(d, false)) return nbx_call_fail(c, NBX_ERROR_DTYPE, "takes integers, not %s", nbx_dtype_name(d));
     if (least < 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "minlength %lld is negative", (long long)least);
     if (self->rank != 1 && self->numel != 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "takes a vector, not a tensor of %d dims", self->rank);
-    if (weights != NULL && weights->numel != self->numel)
+    if (weights != NULL && self->numel > 0 && (weights->rank != 1 || weights->numel != self->numel))
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "%lld weights for %lld elements", (long long)weights->numel, (long long)self->numel);
     const int64_t width = (int64_t)nbx_dtype_size(d);
     int64_t bins = least;

@@ -188,7 +188,8 @@ nbx_status nbx_membership_plan(nbx_op_call *c, nbx_membership *m) {
     }
     m->common = nbx_promotion_result(&p);
     if (m->elements && m->tests && m->elements->dtype == m->tests->dtype) m->common = (nbx_dtype)m->elements->dtype;
-    if (m->common == NBX_DTYPE_NONE || !nbx_keys_exist(m->common) || m->common == NBX_BOOL)
+    const bool truths = (m->elements && m->elements->dtype == NBX_BOOL) || (m->tests && m->tests->dtype == NBX_BOOL);
+    if (m->common == NBX_DTYPE_NONE || !nbx_keys_exist(m->common) || truths)
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "%s is not accepted", nbx_dtype_name(m->common));
     if (m->scalar) m->scalar_dtype = m->scalar->kind == NBX_KIND_FLOAT ? NBX_FLOAT64 : nbx_scalar_dtype(m->scalar);
     return NBX_OK;
