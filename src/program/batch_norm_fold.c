@@ -55,22 +55,38 @@ typedef struct channels {
     double eps;
 } channels;
 
-// A contiguous copy of t, each of its n channels times its scale. On the CPU nothing but the copy is held meanwhile.
-static nbx_tensor *scaled(nbx_context *ctx, const nbx_tensor *t, int64_t n, const double *scale) {
-    nbx_tensor *y = nbx_new(ctx, nbx_device_of(t), (nbx_dtype)t->dtype, t->rank, t->shape);
-    const bool here = nbx_device_of(t).type == NBX_CPU;
-    void *x = !y || here ? NULL : nbx_alloc(nbx_tensor_nbytes(t) + 1);
-    if (!y || (!here && !x)) return y ? (nbx_fail_memory(ctx, nbx_tensor_nbytes(t), "a folded weight"), NULL) : NULL;
-    if (here) x = y->numel ? nbx_data(y) : NULL;
-    bool good = !y->numel || nbx_tensor_read(ctx, t, x) == NBX_OK;
-    for (int64_t k = 0, i = 0; k < n && good; k++)
-        for (const int64_t end = (k + 1) * (t->numel / n); i < end; i++) {
-            if (t->dtype == NBX_FLOAT32) ((float *)x)[i] = (float)(((float *)x)[i] * scale[k]);
+// x[k] *= scale[k] for rows of `inner` elements.
+static void scale_rows(nbx_dtype dtype, void *x, int64_t rows, int64_t inner, const double *scale) {
+    for (int64_t k = 0, i = 0; k < rows; k++)
+        for (const int64_t end = (k + 1) * inner; i < end; i++) {
+            if (dtype == NBX_FLOAT32) ((float *)x)[i] = (float)(((float *)x)[i] * scale[k]);
             else ((double *)x)[i] *= scale[k];
         }
-    const nbx_device host = {NBX_CPU, 0};
-    if (!here && y->numel) good = good && nbx_copy_bytes(ctx, nbx_device_of(y), nbx_data(y), host, x, nbx_tensor_nbytes(y)) == NBX_OK;
-    if (!here) nbx_free(x);
+}
+
+// A contiguous copy of t, each of its n channels times its scale. It is made piece by piece, and what was read of the mapped file
+// is given back after each: the two are never held together.
+static nbx_tensor *scaled(nbx_context *ctx, const nbx_tensor *t, int64_t n, const double *scale) {
+    enum { PIECE_BYTES = 1 << 20 };
+    const nbx_device host = {NBX_CPU, 0}, device = nbx_device_of(t);
+    const nbx_dtype dtype = (nbx_dtype)t->dtype;
+    const int64_t inner = n ? t->numel / n : 0, row_bytes = inner * (int64_t)nbx_dtype_size(dtype), piece = PIECE_BYTES / (row_bytes + 1) + 1;
+    nbx_tensor *y = nbx_new(ctx, device, dtype, t->rank, t->shape);
+    void *own = device.type == NBX_CPU ? NULL : nbx_alloc((size_t)(piece * row_bytes + 1));
+    bool good = y && (device.type == NBX_CPU || own);
+    if (y && !good) nbx_fail_memory(ctx, (size_t)(piece * row_bytes), "a folded weight");
+    for (int64_t k = 0; k < n && y->numel && good; k += piece) {
+        const int64_t rows = n - k < piece ? n - k : piece;
+        char *to = (char *)nbx_data(y) + k * row_bytes, *x = own ? own : to;
+        const nbx_scope scope = nbx_scope_open(ctx);
+        const nbx_tensor *part = NBX_DO(ctx, "aten::narrow", T(t), I(0), I(k), I(rows));
+        good = part && nbx_tensor_read(ctx, part, x) == NBX_OK;
+        nbx_scope_close(ctx, scope, NULL);
+        if (good) scale_rows(dtype, x, rows, inner, scale + k);
+        if (own) good = good && nbx_copy_bytes(ctx, device, to, host, x, (size_t)(rows * row_bytes)) == NBX_OK;
+        nbx_store_rest(t->storage);
+    }
+    nbx_free(own);
     return good ? y : NULL;
 }
 
@@ -145,13 +161,11 @@ static const nbx_operand *bias_place(const nbx_pass *pass, const nbx_node *conv,
 static bool join(nbx_pass *pass, nbx_node *conv, nbx_node *norm, const channels *c) {
     const nbx_tensor *weight, *bias;
     const nbx_operand place = *bias_place(pass, conv, norm);
-    const nbx_storage *original = c->weight->storage;  // a source of the program keeps it
     const nbx_scope scope = nbx_scope_open(pass->ctx);
     const bool good = fold_numbers(pass->ctx, c, &weight, &bias) && nbx_pass_give(pass, conv->args[CONV_WEIGHT].as.value, weight) &&
                       nbx_pass_give(pass, place.as.value, bias);
     nbx_scope_close(pass->ctx, scope, NULL);
     if (!good) return false;
-    nbx_store_rest(original);
     nbx_pass_drop(pass, norm);
     if (conv->args[CONV_BIAS].kind == NBX_OPERAND_VALUE) pass->readers[conv->args[CONV_BIAS].as.value]--;
     pass->readers[place.as.value]++;
