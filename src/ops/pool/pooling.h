@@ -40,7 +40,9 @@ void nbx_pooling_of(const nbx_op_call *c, nbx_pooling *p);
 NBX_BOTH pool_window nbx_pooling_window(const nbx_pooling *p, int d, int64_t o) {
     pool_window w;
     if (p->kind >= POOL_ADAPTIVE_MAX) {
-        w.start = o * p->in[d] / p->out[d], w.end = ((o + 1) * p->in[d] + p->out[d] - 1) / p->out[d];
+        const bool even = p->stride[d] * p->out[d] == p->in[d];  // small planes have as many windows as elements: no divisions
+        w.start = even ? o * p->stride[d] : o * p->in[d] / p->out[d];
+        w.end = even ? w.start + p->stride[d] : ((o + 1) * p->in[d] + p->out[d] - 1) / p->out[d];
         w.padded = w.end - w.start;
         return w;
     }

@@ -19,6 +19,8 @@ typedef struct pool_job {
     const nbx_pooling *p;
     char *scratch;
     size_t row_bytes;
+    bool even;     // nbx_pooling_is_even
+    bool one_sum;  // averages of whole rows that fit a vector
 } pool_job;
 
 // A position of the result: its windows, and offsets of the plane it lies in.
@@ -101,20 +103,21 @@ static pool_row padded_row(const pool_job *job, int thread) {
     float *value = (float *)(job->scratch + (size_t)thread * 2 * job->row_bytes), *index = value + floats;
     const vf32 absent = v_set1(is_max(job->p) ? -INFINITY : 0), beyond = v_from_bits(vi_set1(INT32_MAX));
     for (int64_t i = 0; i < floats; i += 16) v_store(value + i, absent), v_store(index + i, beyond);
-    if (!is_max(job->p) && nbx_pooling_is_even(job->p)) column_lengths(job->p, index);
+    if (!is_max(job->p) && job->even) column_lengths(job->p, index);
     return (pool_row){value + left, is_max(job->p) ? index + left : index};
 }
 
-// The rows of a window: their sums, or the largest elements and where they are.
-INLINE void combine_rows(const nbx_pooling *p, const pool_place *at, pool_row row, bool max, bool indices, nbx_dtype d) {
+// The rows of a window: their sums, or the largest elements and where they are. Returns the last vector.
+INLINE vf32 combine_rows(const nbx_pooling *p, const pool_place *at, pool_row row, bool max, bool indices, nbx_dtype d) {
     const int64_t bytes = (int64_t)nbx_dtype_size(d), width = p->in[2], step = p->in_stride[4];
     const int64_t z_step = p->step[0] * p->in_stride[2] * bytes, y_step = p->step[1] * p->in_stride[3] * bytes;
     const char *first = p->input + (in_plane(p, at->n, at->c) + at->z.start * p->in_stride[2] + at->y.start * p->in_stride[3]) * bytes;
     const vf32 absent = v_set1(max ? -INFINITY : 0);
+    vf32 best = absent;
     for (int64_t x = 0; x < width; x += 16) {
         const int n = width - x < 16 ? (int)(width - x) : 16;
         const char *plane = first + x * step * bytes;
-        vf32 best = absent;
+        best = absent;
         vi32 flat = vi_set1((int32_t)((at->z.start * p->in[1] + at->y.start) * width));  // all -inf: the first element
         for (int64_t z = at->z.start; z < at->z.end; z += p->step[0], plane += z_step) {
             const char *from = plane;
@@ -129,6 +132,7 @@ INLINE void combine_rows(const nbx_pooling *p, const pool_place *at, pool_row ro
         flat = vi_add(flat, vi_add(vi_set1((int32_t)x), vi_iota()));
         v_store(row.index + x, v_from_bits(n < 16 ? vi_select(vm_first(n), flat, vi_set1(INT32_MAX)) : flat));
     }
+    return best;
 }
 
 // Two neighbouring columns of the windows of sixteen positions.
@@ -167,7 +171,7 @@ INLINE void even_columns(const nbx_pooling *p, const pool_place *at, pool_row ro
     const int64_t kernel = p->kernel[2], step = p->step[2];
     pool_place one_column = *at;
     one_column.x = (pool_window){0, 1, 1};
-    const float rows = (float)divisor_of(p, &one_column);
+    const float rows = max ? 1 : (float)divisor_of(p, &one_column);
     for (int64_t x = 0; x < p->out[2]; x += 16) {
         const int n = p->out[2] - x < 16 ? (int)(p->out[2] - x) : 16;
         const float *value = row.value + x * stride - p->padding[2], *index = row.index + x * stride - p->padding[2];
@@ -231,11 +235,16 @@ INLINE void uneven_columns(const nbx_pooling *p, pool_place *at, pool_row row, i
     }
 }
 
-INLINE void one_row(const nbx_pooling *p, pool_place *at, int64_t oz, int64_t oy, pool_row row, bool max, bool indices, nbx_dtype d) {
+INLINE void one_row(const pool_job *job, pool_place *at, int64_t oz, int64_t oy, pool_row row, bool max, bool indices, nbx_dtype d) {
+    const nbx_pooling *p = job->p;
     const int64_t out = at->n * p->out_stride[0] + at->c * p->out_stride[1] + oz * p->out_stride[2] + oy * p->out_stride[3];
     const int64_t to = at->n * p->index_stride[0] + at->c * p->index_stride[1] + oz * p->index_stride[2] + oy * p->index_stride[3];
-    combine_rows(p, at, row, max, indices, d);
-    if (!nbx_pooling_is_even(p)) uneven_columns(p, at, row, out, to, max, indices, d);
+    const vf32 last = combine_rows(p, at, row, max, indices, d);
+    if (!max && job->one_sum) {  // lanes beyond the row are zero
+        at->x = (pool_window){0, p->in[2], p->in[2]};
+        const int64_t divisor = divisor_of(p, at);
+        store_float(p->output, out, d, divisor ? v_reduce_add(last) / (float)divisor : 0);
+    } else if (!job->even) uneven_columns(p, at, row, out, to, max, indices, d);
     else if (p->stride[2] == 1) even_columns(p, at, row, out, to, max, indices, 1, d);
     else if (p->stride[2] == 2) even_columns(p, at, row, out, to, max, indices, 2, d);
     else even_columns(p, at, row, out, to, max, indices, p->stride[2], d);
@@ -247,9 +256,9 @@ INLINE void each_row(const pool_job *job, int64_t begin, int64_t end, pool_row r
     pool_place at = {plane / p->channels, plane % p->channels, nbx_pooling_window(p, 0, oz), {0, 0, 0}, {0, 0, 0}};
     for (int64_t task = begin; task < end; task++) {
         at.y = nbx_pooling_window(p, 1, oy);
-        if (!is_max(p)) one_row(p, &at, oz, oy, row, false, false, d);
-        else if (p->indices) one_row(p, &at, oz, oy, row, true, true, d);
-        else one_row(p, &at, oz, oy, row, true, false, d);
+        if (!is_max(p)) one_row(job, &at, oz, oy, row, false, false, d);
+        else if (p->indices) one_row(job, &at, oz, oy, row, true, true, d);
+        else one_row(job, &at, oz, oy, row, true, false, d);
         if (++oy < p->out[1]) continue;
         oy = 0;
         if (++oz == p->out[0]) {
@@ -399,7 +408,8 @@ nbx_status NBX_KERNEL(pooling_cpu)(nbx_op_call *call) {
         nbx_fill_tensor(NULL, out_get(call, 0), element);
         return NBX_OK;
     }
-    pool_job job = {&p, call->scratch, call->scratch_bytes / (2 * (size_t)call->ctx->threads)};
+    pool_job job = {&p, call->scratch, call->scratch_bytes / (2 * (size_t)call->ctx->threads), nbx_pooling_is_even(&p),
+                    p.kind == POOL_ADAPTIVE_AVG && p.out[2] == 1 && p.in[2] <= 16};
     const bool floats = p.dtype == NBX_FLOAT32 || p.dtype == NBX_FLOAT16 || p.dtype == NBX_BFLOAT16;
     const int64_t window = p.kernel[0] * p.kernel[1];
     if (floats && !is_wide(&p) && p.in[0] * p.in[1] * p.in[2] < INT32_MAX) {
