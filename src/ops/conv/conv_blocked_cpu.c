@@ -171,9 +171,9 @@ typedef struct conv_runs {
     } run[TILE_LANES];
 } conv_runs;
 
-static void find_runs(const conv_job *job, const conv_block *b, int64_t flat, int lanes, conv_runs *runs) {
+// size: of the rows and slices that positions are counted in.
+static void find_runs(const conv_job *job, const conv_block *b, const int64_t *size, int64_t flat, int lanes, conv_runs *runs) {
     const nbx_conv *p = job->p;
-    const int64_t *size = job->plan->size;
     runs->count = 0;
     for (int lane = 0; lane < lanes;) {
         const int64_t at = flat + lane, x = at % size[2], y = at / size[2] % size[1], z = at / size[2] / size[1];
@@ -184,9 +184,15 @@ static void find_runs(const conv_job *job, const conv_block *b, int64_t flat, in
             for (int d = 0; d < CONV_DIMS; d++)
                 out += (b->phase->axis[d].first + position[d] * b->phase->axis[d].step) * p->out_stride[2 + d];
             if (length > lanes - lane) length = lanes - lane;
-            runs->run[runs->count].lane = lane;
-            runs->run[runs->count].length = (int)length;
-            runs->run[runs->count++].out = out;
+            const int last = runs->count - 1;
+            const int64_t step = b->phase->axis[2].step * p->out_stride[4];
+            if (last >= 0 && runs->run[last].lane + runs->run[last].length == lane && runs->run[last].out + runs->run[last].length * step == out) {
+                runs->run[last].length += (int)length;  // rows of a gathered image that lie side by side in the result, too
+            } else {
+                runs->run[runs->count].lane = lane;
+                runs->run[runs->count].length = (int)length;
+                runs->run[runs->count++].out = out;
+            }
         }
         lane += (int)(left < lanes - lane ? left : lanes - lane);
     }
@@ -296,9 +302,39 @@ static void compute_expanded(const conv_job *job, const conv_block *b, const flo
             continue;
         }
         const int lanes = (int)(total - flat < TILE_LANES ? total - flat : TILE_LANES);
-        find_runs(job, b, flat, lanes, &runs);
+        find_runs(job, b, size, flat, lanes, &runs);
         if (runs.count) compute_lanes(job, b, x + flat, offset, 0, &runs, lanes, begin, end, sums);
         flat += TILE_LANES;
+    }
+}
+
+// Rows of an image behind one another, `piece` floats at a time; what is too much of one is overwritten by the next.
+TILE_INLINE void gather_rows(const float *x, const int64_t *size, const int64_t *count, float *to, int piece) {
+    for (int64_t z = 0; z < count[0]; z++)
+        for (int64_t y = 0; y < count[1]; y++, to += count[2]) {
+            const float *from = x + (z * size[1] + y) * size[2];
+            for (int64_t i = 0; i < count[2]; i += piece) memcpy(to + i, from + i, (size_t)piece * sizeof *to);
+        }
+}
+
+// Small images: what every tap reads of all positions, side by side.
+static void gather_columns(const conv_job *job, const conv_block *b, const float *x, float *to) {
+    const int64_t *size = job->plan->size, inner = job->p->in_channels * b->phase->taps;
+    const int32_t *offset = job->offsets + job->p->in_channels * b->phase->first_tap;
+    for (int64_t k = 0; k < inner; k++, to += job->plan->columns) {
+        if (b->count[2] <= 4) gather_rows(x + offset[k], size, b->count, to, 4);
+        else if (b->count[2] <= 8) gather_rows(x + offset[k], size, b->count, to, 8);
+        else gather_rows(x + offset[k], size, b->count, to, 16);
+    }
+}
+
+static void compute_columns(const conv_job *job, const conv_block *b, const float *columns, int64_t begin, int64_t end, float *sums) {
+    const int64_t positions = b->count[0] * b->count[1] * b->count[2];
+    conv_runs runs;
+    for (int64_t i = 0; i < positions; i += TILE_LANES) {
+        const int lanes = (int)(positions - i < TILE_LANES ? positions - i : TILE_LANES);
+        find_runs(job, b, b->count, i, lanes, &runs);
+        compute_lanes(job, b, columns + i, NULL, job->plan->columns, &runs, lanes, begin, end, sums);
     }
 }
 
@@ -344,6 +380,7 @@ static void block_tasks(void *arg, int64_t begin, int64_t end, int thread) {
     const conv_plan *plan = job->plan;
     float *x = (float *)(job->threads + (size_t)thread * plan->thread_bytes);
     float *sums = x + (((size_t)(plan->channel * job->p->in_channels + 2 * CONV_MAX_LANES) * sizeof *x + 63) & ~(size_t)63) / sizeof *x;
+    float *columns = sums + (size_t)plan->sums_floats;
     int64_t expanded = -1;
     for (int64_t task = begin; task < end; task++) {
         conv_block b;
@@ -354,9 +391,13 @@ static void block_tasks(void *arg, int64_t begin, int64_t end, int thread) {
             compute_direct(job, &b, x, first, last, sums);
             continue;
         }
-        if (expanded != task / job->out_blocks) expand(job, &b, x);
+        if (expanded != task / job->out_blocks) {
+            expand(job, &b, x);
+            if (plan->columns) gather_columns(job, &b, x, columns);
+        }
         expanded = task / job->out_blocks;
-        compute_expanded(job, &b, x, first, last, sums);
+        if (plan->columns) compute_columns(job, &b, columns, first, last, sums);
+        else compute_expanded(job, &b, x, first, last, sums);
     }
 }
 

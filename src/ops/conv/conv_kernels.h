@@ -32,6 +32,8 @@ typedef struct conv_plan {
     int64_t size[CONV_DIMS];    // of a plane of the expansion
     int64_t channel;            // floats of one channel of the expansion
     bool direct;                // 1 x 1: tiles read the input where it lies
+    int64_t columns;            // 0, or lanes of the positions of a small image, which are then gathered for every tap
+    int64_t sums_floats;        // of a task
     bool pack;                  // the weights are copied to tiles
     int64_t rows;               // channels of the result of a group, rounded up to CONV_MAX_ROWS
     size_t taps_at, phases_at, offsets_at, weights_at, threads_at, thread_bytes;  // places in scratch
