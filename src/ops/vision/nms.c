@@ -71,7 +71,14 @@ static nbx_status nms(nbx_op_call *c) {
     return out_tensor(c, 0, out);
 }
 
+// torchvision::_cuda_version(): what its import asks once more in an exported program; -1 is its answer without CUDA.
+static nbx_status cuda_version(nbx_op_call *c) {
+    out_value(c, 0, nbx_of_int(-1));
+    return NBX_OK;
+}
+
 const nbx_op nbx_ops_nms[] = {
     {.name = "torchvision::nms", .composite = nms, .flags = NBX_OP_READS_DATA},
+    {.name = "torchvision::_cuda_version", .composite = cuda_version},
     NBX_OPS_END,
 };
