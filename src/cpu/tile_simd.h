@@ -18,10 +18,9 @@
 #endif
 #define TILE_LANES (16 * TILE_VECTORS)
 
-// b_k = b + offset[k]; or b + k * b_k when offset is NULL (a constant). acc is [rows][TILE_LANES]; `first` starts from zero.
-TILE_INLINE void tile_sums(const float *a, int64_t a_row, int64_t a_k, const float *b, const int32_t *offset, int64_t b_k,
-                           int64_t count, float *acc, bool first, int rows, int vectors) {
-    vf32 c[TILE_ROWS][TILE_VECTORS];
+// c[i][v] starts from acc, [rows][TILE_LANES], or from zero. b_k = b + offset[k]; or b + k * b_k when offset is NULL (a constant).
+TILE_INLINE void tile_multiply(vf32 c[TILE_ROWS][TILE_VECTORS], const float *a, int64_t a_row, int64_t a_k, const float *b, const int32_t *offset,
+                               int64_t b_k, int64_t count, const float *acc, bool first, int rows, int vectors) {
 #pragma GCC unroll 8
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
@@ -38,6 +37,12 @@ TILE_INLINE void tile_sums(const float *a, int64_t a_row, int64_t a_k, const flo
             for (int v = 0; v < vectors; v++) c[i][v] = v_fma(y, x[v], c[i][v]);
         }
     }
+}
+
+TILE_INLINE void tile_sums(const float *a, int64_t a_row, int64_t a_k, const float *b, const int32_t *offset, int64_t b_k,
+                           int64_t count, float *acc, bool first, int rows, int vectors) {
+    vf32 c[TILE_ROWS][TILE_VECTORS];
+    tile_multiply(c, a, a_row, a_k, b, offset, b_k, count, acc, first, rows, vectors);
 #pragma GCC unroll 8
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4

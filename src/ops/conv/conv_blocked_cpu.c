@@ -6,7 +6,7 @@
 #include "cpu/tile_simd.h"
 #include "ops/conv/conv_kernels.h"
 
-#define INNER 256  // terms between two visits to the sums: a tile's part of the expansion stays in L1
+#define INNER 128  // terms between two visits to the sums: a tile's part of the expansion, 24 KiB at most, stays in L1
 
 typedef struct conv_job {
     const nbx_conv *p;
@@ -109,7 +109,14 @@ TILE_INLINE void expand_row(float *to, int64_t count, const char *row, int64_t s
         for (; i + 16 <= last; i += 16) v_store(to + i, v_load_f16((const uint16_t *)row + start + i));
         for (; i < last; i++) to[i] = load_float(row, start + i, d);
     } else if (stride * step == 1 && d == NBX_BFLOAT16) {
+        for (; i + 16 <= last; i += 16) v_store(to + i, v_load_bf16((const uint16_t *)row + start + i));
         for (; i < last; i++) to[i] = load_float(row, start + i, d);
+    } else if (stride == 1 && step == 2 && d == NBX_FLOAT32) {
+        for (; i + 17 <= last; i += 16) {  // the 32nd element exists
+            const float *at = (const float *)row + start + i * 2;
+            v_store(to + i, v_even(v_load(at), v_load(at + 16)));
+        }
+        for (; i < last; i++) to[i] = load_float(row, start + i * 2, d);
     } else {
         for (; i < last; i++) to[i] = load_float(row, (start + i * step) * stride, d);
     }
@@ -203,14 +210,23 @@ TILE_INLINE void store_row(const conv_runs *runs, const float *sums, float bias,
         const float *from = sums + runs->run[r].lane;
         const int64_t at = runs->run[r].out;
         const int length = runs->run[r].length;
-        int i = 0;
-        if (step == 1 && d == NBX_FLOAT32)
-            for (; i + 16 <= length; i += 16) v_store((float *)out + at + i, v_add(v_load(from + i), v_set1(bias)));
-        for (; i < length; i++) {
-            const float y = from[i] + bias;
-            if (d == NBX_FLOAT16) ((uint16_t *)out)[at + i * step] = nbx_to_f16(y);
-            else if (d == NBX_BFLOAT16) ((uint16_t *)out)[at + i * step] = nbx_to_bf16(y);
-            else ((float *)out)[at + i * step] = y;
+        for (int i = 0; i < length; i += 16) {
+            const vf32 y = v_add(v_load(from + i), v_set1(bias));
+            const int lanes = length - i < 16 ? length - i : 16;
+            if (step == 1 && d == NBX_FLOAT32) {
+                v_store_n((float *)out + at + i, y, lanes);
+            } else if (step == 1 && lanes == 16) {
+                if (d == NBX_FLOAT16) v_store_f16((uint16_t *)out + at + i, y);
+                else v_store_bf16((uint16_t *)out + at + i, y);
+            } else {
+                float narrow[16];
+                v_store(narrow, y);
+                for (int l = 0; l < lanes; l++) {
+                    if (d == NBX_FLOAT16) ((uint16_t *)out)[at + (i + l) * step] = nbx_to_f16(narrow[l]);
+                    else if (d == NBX_BFLOAT16) ((uint16_t *)out)[at + (i + l) * step] = nbx_to_bf16(narrow[l]);
+                    else ((float *)out)[at + (i + l) * step] = narrow[l];
+                }
+            }
         }
     }
 }
@@ -241,30 +257,80 @@ static const float *tile_weights(const conv_job *job, const conv_block *b, int64
     return (const float *)p->weight + (b->group * p->out_channels + *channel) * p->weight_stride[0];
 }
 
+// Where a tile's finished sums go: to the result, when its lanes are one run of adjacent floats there; or NULL.
+typedef struct conv_target {
+    float *out;
+    int64_t row;       // from a channel to the next
+    int lanes;
+    float bias[TILE_ROWS];
+} conv_target;
+
 TILE_INLINE void sum_tile(const float *w, int64_t row, int64_t step, const float *x, const int32_t *offset, int64_t x_step, int64_t count,
-                          float *sums, bool first, int vectors) {
-    if (step == 1) tile_sums(w, row, 1, x, offset, x_step, count, sums, first, TILE_ROWS, vectors);
-    else tile_sums(w, 1, TILE_ROWS, x, offset, x_step, count, sums, first, TILE_ROWS, vectors);
+                          float *sums, bool first, const conv_target *target, int vectors) {
+    if (!target) {
+        if (step == 1) tile_sums(w, row, 1, x, offset, x_step, count, sums, first, TILE_ROWS, vectors);
+        else tile_sums(w, 1, TILE_ROWS, x, offset, x_step, count, sums, first, TILE_ROWS, vectors);
+        return;
+    }
+    vf32 c[TILE_ROWS][TILE_VECTORS];
+    if (step == 1) tile_multiply(c, w, row, 1, x, offset, x_step, count, sums, first, TILE_ROWS, vectors);
+    else tile_multiply(c, w, 1, TILE_ROWS, x, offset, x_step, count, sums, first, TILE_ROWS, vectors);
+    const int last = target->lanes - (vectors - 1) * 16;
+#pragma GCC unroll 8
+    for (int i = 0; i < TILE_ROWS; i++) {
+        const vf32 bias = v_set1(target->bias[i]);
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) {
+            float *to = target->out + i * target->row + v * 16;
+            if (v + 1 < vectors || last == 16) v_store(to, v_add(c[i][v], bias));
+            else v_store_n(to, v_add(c[i][v], bias), last);
+        }
+    }
 }
 
-static void sum_lanes(const float *w, int64_t row, int64_t step, const float *x, const int32_t *offset, int64_t x_step, int64_t count,
-                      float *sums, bool first, int lanes) {
+TILE_INLINE void sum_vectors(const float *w, int64_t row, int64_t step, const float *x, const int32_t *offset, int64_t x_step, int64_t count,
+                             float *sums, bool first, const conv_target *target, int vectors) {
+    if (offset) sum_tile(w, row, step, x, offset, 0, count, sums, first, target, vectors);
+    else sum_tile(w, row, step, x, NULL, x_step, count, sums, first, target, vectors);
+}
+
+// One function for each width, so that each is compiled on its own.
+#define SUM_VECTORS(VECTORS)                                                                                                          \
+    static void sum_##VECTORS(const float *w, int64_t row, int64_t step, const float *x, const int32_t *offset, int64_t x_step,      \
+                              int64_t count, float *sums, bool first, const conv_target *target) {                                    \
+        sum_vectors(w, row, step, x, offset, x_step, count, sums, first, target, VECTORS);                                            \
+    }
+SUM_VECTORS(1)
 #if TILE_VECTORS > 1
-    if (lanes <= 16) {
-        if (offset) sum_tile(w, row, step, x, offset, 0, count, sums, first, 1);
-        else sum_tile(w, row, step, x, NULL, x_step, count, sums, first, 1);
-        return;
-    }
-    if (lanes <= 32) {
-        if (offset) sum_tile(w, row, step, x, offset, 0, count, sums, first, 2);
-        else sum_tile(w, row, step, x, NULL, x_step, count, sums, first, 2);
-        return;
-    }
+SUM_VECTORS(2)
+SUM_VECTORS(3)
+#endif
+
+static void sum_lanes(const float *w, int64_t row, int64_t step, const float *x, const int32_t *offset, int64_t x_step, int64_t count,
+                      float *sums, bool first, const conv_target *target, int lanes) {
+#if TILE_VECTORS > 1
+    if (lanes > 32) sum_3(w, row, step, x, offset, x_step, count, sums, first, target);
+    else if (lanes > 16) sum_2(w, row, step, x, offset, x_step, count, sums, first, target);
+    else sum_1(w, row, step, x, offset, x_step, count, sums, first, target);
 #else
     (void)lanes;
+    sum_1(w, row, step, x, offset, x_step, count, sums, first, target);
 #endif
-    if (offset) sum_tile(w, row, step, x, offset, 0, count, sums, first, TILE_VECTORS);
-    else sum_tile(w, row, step, x, NULL, x_step, count, sums, first, TILE_VECTORS);
+}
+
+// Fills `target` when the channels of a whole tile from `channel` on can be stored from registers.
+static const conv_target *target_of(const conv_job *job, const conv_block *b, const conv_runs *runs, int lanes, int64_t channel, int64_t skip,
+                                    conv_target *target) {
+    const nbx_conv *p = job->p;
+    if (p->dtype != NBX_FLOAT32 || skip != 0 || channel + TILE_ROWS > p->out_channels || runs->count != 1 || runs->run[0].length != lanes ||
+        b->phase->axis[2].step * p->out_stride[4] != 1)
+        return NULL;
+    const int64_t c = b->group * p->out_channels + channel;
+    target->out = (float *)p->output + b->batch * p->out_stride[0] + c * p->out_stride[1] + runs->run[0].out;
+    target->row = p->out_stride[1];
+    target->lanes = lanes;
+    for (int i = 0; i < TILE_ROWS; i++) target->bias[i] = p->bias ? ((const float *)p->bias)[(c + i) * p->bias_stride] : 0;
+    return target;
 }
 
 // All channels of the result in [begin, end) for up to TILE_LANES positions whose inputs start at x.
@@ -275,17 +341,16 @@ static void compute_lanes(const conv_job *job, const conv_block *b, const float 
     int64_t row, step, channel;
     for (int64_t k = 0; k < inner || k == 0; k += INNER) {
         const int64_t count = inner - k < INNER ? inner - k : INNER;
+        const bool last = k + count >= inner;
         for (int64_t t = first_tile; t < last_tile; t++) {
             const float *w = tile_weights(job, b, t, &row, &step, &channel);
-            sum_lanes(w + k * step, row, step, offset ? x : x + k * x_step, offset ? offset + k : NULL, x_step, count,
-                      sums + (t - first_tile) * TILE_ROWS * TILE_LANES, k == 0, lanes);
+            const int64_t skip = t * TILE_ROWS - channel, left = job->p->out_channels - t * TILE_ROWS;
+            float *at = sums + (t - first_tile) * TILE_ROWS * TILE_LANES;
+            conv_target space;
+            const conv_target *target = last ? target_of(job, b, runs, lanes, channel, skip, &space) : NULL;
+            sum_lanes(w + k * step, row, step, offset ? x : x + k * x_step, offset ? offset + k : NULL, x_step, count, at, k == 0, target, lanes);
+            if (last && !target) store_rows(job, b, runs, at + skip * TILE_LANES, channel + skip, left < TILE_ROWS ? left : TILE_ROWS);
         }
-    }
-    for (int64_t t = first_tile; t < last_tile; t++) {
-        tile_weights(job, b, t, &row, &step, &channel);
-        const int64_t skip = t * TILE_ROWS - channel, left = job->p->out_channels - t * TILE_ROWS;
-        const float *from = sums + ((t - first_tile) * TILE_ROWS + skip) * TILE_LANES;
-        store_rows(job, b, runs, from, channel + skip, left < TILE_ROWS ? left : TILE_ROWS);
     }
 }
 
