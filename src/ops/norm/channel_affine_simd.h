@@ -48,68 +48,89 @@ static void affine_store(const channel_affine *a, char *y, const char *x, int64_
     }
 }
 
-NBX_INLINE void affine_channels(char *y, const void *x, int64_t n, const double *mean, const double *scale, const double *shift,
-                                nbx_dtype in, nbx_dtype out) {
-    for (int64_t c = 0; c < n; c += 16) {
-        const int left = n - c < 16 ? (int)(n - c) : 16;
-        if (left == 16) {
-            const vf32 m = v_from_f64(vd_load(mean + c), vd_load(mean + c + 8));
-            const vf32 s = v_from_f64(vd_load(scale + c), vd_load(scale + c + 8));
-            const vf32 b = v_from_f64(vd_load(shift + c), vd_load(shift + c + 8));
-            lanes_store(y, c, v_fma(v_sub(lanes_load(x, c, in), m), s, b), out);
-        } else {
-            const int low = left < 8 ? left : 8, high = left - low;
-            const vf32 m = v_from_f64(vd_load_n(mean + c, low), vd_load_n(mean + c + low, high));
-            const vf32 s = v_from_f64(vd_load_n(scale + c, low), vd_load_n(scale + c + low, high));
-            const vf32 b = v_from_f64(vd_load_n(shift + c, low), vd_load_n(shift + c + low, high));
-            lanes_store_n(y, c, v_fma(v_sub(lanes_load_n(x, c, left, in), m), s, b), left, out);
-        }
+// Parameters of some channels as floats.
+typedef struct affine_floats {
+    float mean[AFFINE_PART], scale[AFFINE_PART], shift[AFFINE_PART];
+} affine_floats;
+
+static void affine_narrow(const channel_affine *a, int64_t sample, int64_t first, int64_t n, affine_floats *f) {
+    const int64_t at = (a->per_sample ? sample * a->channels : 0) + first;
+    for (int64_t c = 0; c < n; c++) {
+        f->mean[c] = (float)a->mean[at + c], f->scale[c] = (float)a->scale[at + c], f->shift[c] = (float)a->shift[first + c];
     }
 }
 
-// One position of all channels, which are neighbours in y.
-static void affine_position(const channel_affine *a, char *y, const char *x, int64_t sample) {
-    const int64_t first = a->per_sample ? sample * a->channels : 0, step = a->l.along[1];
-    const double *mean = a->mean + first, *scale = a->scale + first;
+NBX_INLINE void affine_channels(char *y, const void *x, int64_t n, const affine_floats *f, nbx_dtype in, nbx_dtype out) {
+    int64_t c = 0;
+    for (; c + 16 <= n; c += 16)
+        lanes_store(y, c, v_fma(v_sub(lanes_load(x, c, in), v_load(f->mean + c)), v_load(f->scale + c), v_load(f->shift + c)), out);
+    if (c == n) return;
+    const int left = (int)(n - c);
+    const vf32 m = v_load_n(f->mean + c, left), s = v_load_n(f->scale + c, left), b = v_load_n(f->shift + c, left);
+    lanes_store_n(y, c, v_fma(v_sub(lanes_load_n(x, c, left, in), m), s, b), left, out);
+}
+
+// One position of `n` channels from `first` on, which are neighbours in y.
+static void affine_position(const channel_affine *a, char *y, const char *x, int64_t n, const affine_floats *f) {
+    const int64_t step = a->l.along[1];
     const nbx_dtype dtype = (nbx_dtype)a->y->dtype;
     const int64_t bytes = (int64_t)nbx_dtype_size(dtype);
-    if (dtype == NBX_FLOAT64) {
-        for (int64_t c = 0; c < a->channels; c++) {
-            const double v = *(const double *)(const void *)(x + c * step);
-            ((double *)(void *)y)[c] = (v - mean[c]) * scale[c] + a->shift[c];
-        }
-        return;
-    }
     if (step == bytes) {
-        if (dtype == NBX_FLOAT32) affine_channels(y, x, a->channels, mean, scale, a->shift, NBX_FLOAT32, NBX_FLOAT32);
-        else if (dtype == NBX_BFLOAT16) affine_channels(y, x, a->channels, mean, scale, a->shift, NBX_BFLOAT16, NBX_BFLOAT16);
-        else affine_channels(y, x, a->channels, mean, scale, a->shift, NBX_FLOAT16, NBX_FLOAT16);
+        if (dtype == NBX_FLOAT32) affine_channels(y, x, n, f, NBX_FLOAT32, NBX_FLOAT32);
+        else if (dtype == NBX_BFLOAT16) affine_channels(y, x, n, f, NBX_BFLOAT16, NBX_BFLOAT16);
+        else affine_channels(y, x, n, f, NBX_FLOAT16, NBX_FLOAT16);
         return;
     }
     float buffer[AFFINE_PART];
-    for (int64_t c = 0; c < a->channels; c += AFFINE_PART) {
-        const int64_t n = a->channels - c < AFFINE_PART ? a->channels - c : AFFINE_PART;
-        stage_f32(buffer, x + c * step, step, n, dtype);
-        affine_channels((char *)buffer, buffer, n, mean + c, scale + c, a->shift + c, NBX_FLOAT32, NBX_FLOAT32);
-        store_f32(y + c * bytes, bytes, buffer, n, dtype);
+    stage_f32(buffer, x, step, n, dtype);
+    affine_channels((char *)buffer, buffer, n, f, NBX_FLOAT32, NBX_FLOAT32);
+    store_f32(y, bytes, buffer, n, dtype);
+}
+
+static void affine_doubles(const channel_affine *a, char *y, const char *x, int64_t sample) {
+    const int64_t first = a->per_sample ? sample * a->channels : 0, step = a->l.along[1];
+    for (int64_t c = 0; c < a->channels; c++) {
+        const double v = *(const double *)(const void *)(x + c * step);
+        ((double *)(void *)y)[c] = (v - a->mean[first + c]) * a->scale[first + c] + a->shift[c];
+    }
+}
+
+// Positions begin to end of all samples, AFFINE_PART channels after the other, so that their parameters are narrowed once a sample.
+static void affine_positions(const channel_affine *a, int64_t begin, int64_t end) {
+    const int64_t bytes = (int64_t)nbx_dtype_size((nbx_dtype)a->y->dtype);
+    affine_floats f;
+    for (int64_t first = 0; first < a->channels; first += AFFINE_PART) {
+        const int64_t n = a->channels - first < AFFINE_PART ? a->channels - first : AFFINE_PART;
+        int64_t narrowed = -1, offset[2];
+        for (int64_t i = begin; i < end; i++) {
+            const int64_t sample = i / a->l.count;
+            const char *x = (const char *)nbx_data(a->x) + sample * a->x->stride[0] * bytes;
+            char *y = (char *)nbx_data(a->y) + sample * a->y->stride[0] * bytes;
+            lines_place(&a->l, i % a->l.count, offset);
+            if (a->y->dtype == NBX_FLOAT64) {
+                if (first == 0) affine_doubles(a, y + offset[0], x + offset[1], sample);
+                continue;
+            }
+            if (narrowed != sample) affine_narrow(a, sample, first, n, &f);
+            narrowed = sample;
+            affine_position(a, y + offset[0] + first * bytes, x + offset[1] + first * a->l.along[1], n, &f);
+        }
     }
 }
 
 static void affine_body(void *arg, int64_t begin, int64_t end, int thread) {
     const channel_affine *a = arg;
     const int64_t xbytes = (int64_t)nbx_dtype_size((nbx_dtype)a->x->dtype);
-    const int64_t per_sample = a->dense ? a->l.count : a->channels;
     (void)thread;
+    if (a->dense) {
+        affine_positions(a, begin, end);
+        return;
+    }
     for (int64_t i = begin; i < end; i++) {
-        const int64_t sample = i / per_sample, item = i % per_sample;
+        const int64_t sample = i / a->channels, item = i % a->channels;
         const char *x = (const char *)nbx_data(a->x) + sample * a->x->stride[0] * xbytes;
         char *y = (char *)nbx_data(a->y) + sample * a->y->stride[0] * xbytes;
         int64_t offset[2];
-        if (a->dense) {
-            lines_place(&a->l, item, offset);
-            affine_position(a, y + offset[0], x + offset[1], sample);
-            continue;
-        }
         const int64_t run = a->l.rank ? a->l.shape[0] : 1, step = a->l.rank ? a->l.step[1][0] : 0;
         for (int64_t k = 0; k < a->planes; k++) {
             lines_place(&a->l, k * run, offset);

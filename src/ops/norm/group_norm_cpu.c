@@ -53,23 +53,24 @@ static void dense_groups(void *arg, int64_t begin, int64_t end, int thread) {
     }
 }
 
-// The moments of every group as a reduction over [batch, groups | channels of a group, ...].
-static void all_moments(nbx_op_call *c, const task *t, const nbx_tensor *x, void *scratch) {
+// The moments of every channel as a reduction over [batch, channels | positions], and of every group from those of its channels.
+static void all_moments(nbx_op_call *c, const task *t, const nbx_tensor *x, double *mean, double *variance, void *scratch) {
     const group_norm_job *job = t->job;
-    int64_t shape[NBX_MAX_RANK + 1], stride[NBX_MAX_RANK + 1];
     const int64_t channels = job->channels / job->groups;
     const reduce_job moments = {.op = REDUCE_MOMENTS, .finish = REDUCE_VAR, .in = x->dtype, .cast = x->dtype,
                                 .domain = x->dtype == NBX_FLOAT64 ? REDUCE_F64 : REDUCE_F32,
-                                .mask = reduce_all_dims(x->rank + 1) & ~(uint64_t)3};
+                                .mask = reduce_all_dims(x->rank) & ~(uint64_t)3};
     reduce_plan plan;
-    shape[0] = x->shape[0], stride[0] = x->stride[0];
-    shape[1] = job->groups, stride[1] = x->stride[1] * channels;
-    shape[2] = channels, stride[2] = x->stride[1];
-    for (int d = 2; d < x->rank; d++) shape[d + 1] = x->shape[d], stride[d + 1] = x->stride[d];
-    reduce_plan_make(&plan, &moments, x->rank + 1, shape, stride);
-    const reduce_run run = {&moments, &plan, nbx_data(x), {t->rstd, t->mean}, {NBX_FLOAT64, NBX_FLOAT64}, scratch, c->pool};
+    reduce_plan_make(&plan, &moments, x->rank, x->shape, x->stride);
+    const reduce_run run = {&moments, &plan, nbx_data(x), {variance, mean}, {NBX_FLOAT64, NBX_FLOAT64}, scratch, c->pool};
     NBX_KERNEL(reduce_execute)(&run);
-    for (int64_t g = 0; g < job->batch * job->groups; g++) t->rstd[g] = 1.0 / sqrt(t->rstd[g] + job->eps);
+    for (int64_t g = 0; g < job->batch * job->groups; g++, mean += channels, variance += channels) {
+        double sum = 0, spread = 0;
+        for (int64_t i = 0; i < channels; i++) sum += mean[i];
+        t->mean[g] = sum / (double)channels;
+        for (int64_t i = 0; i < channels; i++) spread += variance[i] + (mean[i] - t->mean[g]) * (mean[i] - t->mean[g]);
+        t->rstd[g] = 1.0 / sqrt(spread / (double)channels + job->eps);
+    }
 }
 
 static void store_stats(const nbx_tensor *t, const double *values) {
@@ -91,7 +92,7 @@ nbx_status NBX_KERNEL(group_norm_cpu)(nbx_op_call *c) {
     } else if (x->contiguous && y->contiguous && (groups >= 16 || size * job->area < 32768)) {
         nbx_parallel_for(c->pool, groups, 8192 / (size * job->area) + 1, dense_groups, &t);
     } else {
-        all_moments(c, &t, x, channel_scale + job->batch * job->channels);
+        all_moments(c, &t, x, channel_mean, channel_scale, channel_scale + job->batch * job->channels);
         for (int64_t i = 0; i < job->batch * job->channels; i++) {
             const int64_t channel = i % job->channels, g = i / job->channels * job->groups + channel / size;
             channel_mean[i] = mean[g];
