@@ -163,6 +163,84 @@ INLINE void one_point(const grid_job *job, int64_t n, int64_t point, nbx_dtype d
     }
 }
 
+// ------------------------------------------------- 16 points at once: two dims, float32, not cubic, nothing reflected
+// The same steps in the same order, so the same bits.
+static bool has_vectors(const grid_job *job) {
+    const nbx_tensor *x = job->input;
+    const int64_t reach = (x->shape[2] - 1) * x->stride[2] + (x->shape[3] - 1) * x->stride[3];
+    return job->dims == 2 && x->dtype == NBX_FLOAT32 && job->mode != BICUBIC && job->padding != REFLECTION && x->shape[2] < 1 << 24 &&
+           x->shape[3] < 1 << 24 && reach <= INT32_MAX && job->out->stride[3] == 1 && job->out->stride[2] == job->out->shape[3];
+}
+
+// Coordinates of 16 points along dim d; where they are not finite is added to `undefined`.
+SIMD_INLINE vf32 vector_coordinate(const grid_job *job, const float *grid, int d, vm32 *undefined) {
+    const int64_t size = job->input->shape[2 + d];
+    const vf32 t = v_mul(v_add(v_load(grid), v_set1(1)), v_set1((float)((double)(job->align ? size - 1 : size) / 2)));
+    float lanes[16];
+    v_store(lanes, job->align ? t : v_sub(t, v_set1(0.5f)));
+    for (int i = 0; i < 16 && job->padding == BORDER; i++) lanes[i] = (float)clip((double)lanes[i], size);
+    const vf32 x = v_load(lanes);
+    *undefined = vm_or(*undefined, vm_not(v_lt(v_abs(x), v_set1(INFINITY))));
+    return job->mode == NEAREST ? v_rint(x) : x;
+}
+
+// Adds weight * the input at whole positions y, x to the sums of all channels.
+SIMD_INLINE void vector_tap(const grid_job *job, const float *input, vf32 y, vf32 x, vf32 weight, vf32 *sum, int64_t channels) {
+    const nbx_tensor *t = job->input;
+    const vm32 inside = vm_and(vm_and(v_ge(y, v_zero()), v_lt(y, v_set1((float)t->shape[2]))), vm_and(v_ge(x, v_zero()), v_lt(x, v_set1((float)t->shape[3]))));
+    if (!vm_any(inside)) return;
+    int32_t at[16], row[16], column[16];
+    vi_store(row, v_to_i32(v_select(inside, y, v_zero()))), vi_store(column, v_to_i32(v_select(inside, x, v_zero())));
+    for (int i = 0; i < 16; i++) at[i] = row[i] * (int32_t)t->stride[2] + column[i] * (int32_t)t->stride[3];
+    const vi32 index = vi_load(at);
+    for (int64_t c = 0; c < channels; c++)
+        sum[c] = v_select(inside, v_add(sum[c], v_mul(weight, v_gather(input + c * t->stride[1], index))), sum[c]);
+}
+
+#define CHANNELS 16  // whose sums are kept at a time
+
+// Points `point` to point + count of image n, count <= 16.
+static void some_points(const grid_job *job, int64_t n, int64_t point, int count) {
+    const nbx_tensor *grid = job->grid, *input = job->input, *out = job->out;
+    const int64_t width = grid->shape[2];
+    const float *points = (const float *)nbx_data(grid) + n * grid->stride[0];
+    float gx[16] = {0}, gy[16] = {0};
+    for (int i = 0; i < count; i++) {
+        const float *at = points + (point + i) / width * grid->stride[1] + (point + i) % width * grid->stride[2];
+        gx[i] = at[0], gy[i] = at[grid->stride[3]];
+    }
+    vm32 undefined = vm_first(0);
+    const vf32 y = vector_coordinate(job, gy, 0, &undefined), x = vector_coordinate(job, gx, 1, &undefined);
+    const vf32 y0 = v_floor(y), x0 = v_floor(x), one = v_set1(1), ty = v_sub(y, y0), tx = v_sub(x, x0), uy = v_sub(one, ty), ux = v_sub(one, tx);
+    for (int64_t c = 0; c < input->shape[1]; c += CHANNELS) {
+        const int64_t channels = input->shape[1] - c < CHANNELS ? input->shape[1] - c : CHANNELS;
+        const float *from = (const float *)nbx_data(input) + n * input->stride[0] + c * input->stride[1];
+        float *to = (float *)nbx_data(out) + n * out->stride[0] + c * out->stride[1] + point;
+        vf32 sum[CHANNELS];
+        for (int64_t i = 0; i < channels; i++) sum[i] = v_zero();
+        if (job->mode == NEAREST) {
+            vector_tap(job, from, y, x, one, sum, channels);
+        } else {
+            vector_tap(job, from, y0, x0, v_mul(ux, uy), sum, channels);
+            vector_tap(job, from, y0, v_add(x0, one), v_mul(tx, uy), sum, channels);
+            vector_tap(job, from, v_add(y0, one), x0, v_mul(ux, ty), sum, channels);
+            vector_tap(job, from, v_add(y0, one), v_add(x0, one), v_mul(tx, ty), sum, channels);
+        }
+        for (int64_t i = 0; i < channels; i++)
+            v_store_n(to + i * out->stride[1], job->mode == NEAREST ? sum[i] : v_select(undefined, v_set1(NAN), sum[i]), count);
+    }
+}
+
+static void vector_tasks(void *arg, int64_t begin, int64_t end, int thread) {
+    const grid_job *job = arg;
+    const int64_t blocks = (job->points + 15) / 16;
+    (void)thread;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t point = i % blocks * 16;
+        some_points(job, i / blocks, point, (int)(job->points - point < 16 ? job->points - point : 16));
+    }
+}
+
 static void grid_tasks(void *arg, int64_t begin, int64_t end, int thread) {
     const grid_job *job = arg;
     (void)thread;
@@ -182,6 +260,10 @@ nbx_status NBX_KERNEL(grid_sampler_cpu)(nbx_op_call *call) {
     if (out->numel == 0) return NBX_OK;
     grid_job job = {input, arg_tensor(call, 1), out, input->rank - 2, (int)arg_int(call, 2), (int)arg_int(call, 3), arg_bool(call, 4), 1};
     for (int i = 2; i < out->rank; i++) job.points *= out->shape[i];
+    if (has_vectors(&job)) {
+        nbx_parallel_for(call->pool, input->shape[0] * ((job.points + 15) / 16), 1 + 256 / (input->shape[1] + 8), vector_tasks, &job);
+        return NBX_OK;
+    }
     nbx_parallel_for(call->pool, input->shape[0] * job.points, 1 + 1024 / (input->shape[1] + 8), grid_tasks, &job);
     return NBX_OK;
 }
