@@ -12,6 +12,10 @@ extern "C" {
 // Would so many bytes of results push out of the last cache what is in it, and be gone before they are read again?
 bool nbx_past_caches(int64_t bytes);
 
+// Tiles are short: reads of the next one start while this one is written (the sum of two float32 tensors: 14 ms in tiles of
+// 4 KB, 10 in tiles of 1 KB, 9.4 with no tile, on one Zen 4 core).
+#define NBX_STREAM_TILE 1024
+
 #ifdef __cplusplus
 }
 #endif

@@ -223,6 +223,20 @@ SIMD_INLINE vf32 v_from_i32(vi32 x) { return (vf32)EACH1(pi_to_pf, x); }
 // Toward zero, and to nearest even. NaN and values outside int32 become INT32_MIN.
 SIMD_INLINE vi32 v_to_i32(vf32 x) { return (vi32)EACH1(pf_to_pi_trunc, x); }
 SIMD_INLINE vi32 v_round_to_i32(vf32 x) { return (vi32)EACH1(pf_to_pi_round, x); }
+// x 2^n for an integral n, -252 <= n <= 254: rounded once when the result is subnormal (if 2^(n/2) x is normal); and 2^n,
+// -126 <= n <= 127.
+#if NBX_ISA_LEVEL == 2 && !defined(NBX_SIMD_PLAIN)
+SIMD_INLINE vf32 v_scale(vf32 x, vf32 n) { return (vf32)EACH2(pf_scale, x, n); }
+SIMD_INLINE vf32 v_power(vf32 n) { return v_scale(v_set1(1.0f), n); }
+#else
+SIMD_INLINE vf32 v_power_of(vi32 n) { return v_from_bits(vi_shl(vi_add(n, vi_set1(127)), 23)); }
+SIMD_INLINE vf32 v_power(vf32 n) { return v_power_of(v_round_to_i32(n)); }
+SIMD_INLINE vf32 v_scale(vf32 x, vf32 n)
+{
+    const vi32 whole = v_round_to_i32(n), half = vi_sar(whole, 1);
+    return v_mul(v_mul(x, v_power_of(half)), v_power_of(vi_sub(whole, half)));
+}
+#endif
 // base[index[i]] for each lane. All sixteen are read.
 SIMD_INLINE vf32 v_gather(const float *base, vi32 index) { return (vf32)EACHG(pf_gather, base, index); }
 
@@ -268,6 +282,29 @@ SIMD_INLINE vf32 v_round_f16(vf32 x)
     v_store_f16(lanes, x);
     return v_load_f16(lanes);
 }
+// 32 numbers in two vectors: which one is where does not matter to those who store them the same way.
+SIMD_INLINE void v_load_two_f16(const uint16_t *p, vf32 *a, vf32 *b) { *a = v_load_f16(p), *b = v_load_f16(p + 16); }
+SIMD_INLINE void v_store_two_f16(uint16_t *p, vf32 a, vf32 b) { v_store_f16(p, a), v_store_f16(p + 16, b); }
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+SIMD_INLINE vi32 v_to_upper_bf16(vf32 x) // in the upper half of each lane; below it anything
+{
+    const vi32 bits = v_bits(x), odd = vi_and(vi_shr(bits, 16), vi_set1(1));
+    return vi_select(v_isnan(x), vi_or(bits, vi_set1(0x400000)), vi_add(vi_add(bits, vi_set1(0x7fff)), odd));
+}
+SIMD_INLINE void v_load_two_bf16(const uint16_t *p, vf32 *a, vf32 *b) // even ones, odd ones
+{
+    const vi32 pairs = vi_load((const int32_t *)(const void *)p);
+    *a = v_from_bits(vi_shl(pairs, 16)), *b = v_from_bits(vi_and(pairs, vi_set1(-65536)));
+}
+SIMD_INLINE void v_store_two_bf16(uint16_t *p, vf32 a, vf32 b)
+{
+    const vi32 pairs = vi_or(vi_shr(v_to_upper_bf16(a), 16), vi_and(v_to_upper_bf16(b), vi_set1(-65536)));
+    vi_store((int32_t *)(void *)p, pairs);
+}
+#else
+SIMD_INLINE void v_load_two_bf16(const uint16_t *p, vf32 *a, vf32 *b) { *a = v_load_bf16(p), *b = v_load_bf16(p + 16); }
+SIMD_INLINE void v_store_two_bf16(uint16_t *p, vf32 a, vf32 b) { v_store_bf16(p, a), v_store_bf16(p + 16, b); }
+#endif
 SIMD_INLINE vf32 v_load_f16_n(const uint16_t *p, int n)
 {
     uint16_t lanes[16] = {0};

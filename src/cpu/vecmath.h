@@ -1,5 +1,5 @@
-// Elementary functions on 16 floats, within 1 ulp of the exact value for every input but v_rsqrt (vecmath_test.c checks all
-// 2^32 when asked), with C99's answers for NaN, infinities, zeros and subnormals. The same bits on every instruction set.
+// Elementary functions on 16 floats, within 1 ulp of the exact value for every input but v_rsqrt and v_sigmoid (vecmath_test.c
+// checks all 2^32 when asked), with C99's answers for NaN, infinities, zeros and subnormals. The same bits on every instruction set.
 //
 // The functions that models spend time in (exp, log, tanh, sigmoid, erf) work in float; the final rounding is of a large
 // part and a small correction. The others widen to double, use a short polynomial and round once.
@@ -19,19 +19,10 @@ SIMD_INLINE vf32 v_limit(vf32 x, float low, float high) // NaN stays
 {
     return v_max_fast(v_set1(low), v_min_fast(v_set1(high), x));
 }
-// 2^n, -126 <= n <= 127
-SIMD_INLINE vf32 v_power(vi32 n) { return v_from_bits(vi_shl(vi_add(n, vi_set1(127)), 23)); }
-// x 2^n for -252 <= n <= 254, rounded once when the result is subnormal (if 2^(n/2) x is normal)
-SIMD_INLINE vf32 v_scale(vf32 x, vi32 n)
-{
-    const vi32 half = vi_sar(n, 1);
-    return v_mul(v_mul(x, v_power(half)), v_power(vi_sub(n, half)));
-}
-
 // ---- exponentials ---------------------------------------------------------------------------------------------------
 
-// e^x = 2^n (1 + p), for |x| < 2^14
-typedef struct { vf32 p; vi32 n; } v_exp_split;
+// e^x = 2^n (1 + p), for |x| < 2^14; n is integral
+typedef struct { vf32 p, n; } v_exp_split;
 
 SIMD_INLINE v_exp_split v_split_exp(vf32 x)
 {
@@ -39,7 +30,7 @@ SIMD_INLINE v_exp_split v_split_exp(vf32 x)
     const vf32 n = v_rint(v_mul(x, v_set1(0x1.715476p+0f)));
     // the high part of ln2 has 15 bits, so n times it is exact
     const vf32 r = v_fnma(n, v_set1(0x1.7f7d1cp-20f), v_fnma(n, v_set1(0x1.62e4p-1f), x));
-    return (v_exp_split){v_fma(v_mul(r, r), v_poly(r, c, 6), r), v_round_to_i32(n)};
+    return (v_exp_split){v_fma(v_mul(r, r), v_poly(r, c, 6), r), n};
 }
 SIMD_INLINE vf32 v_exp(vf32 x)
 {
@@ -51,7 +42,7 @@ SIMD_INLINE vf32 v_exp2(vf32 x)
     static const float c[] = {0x1.62e43p-1f, 0x1.ebfbep-3f, 0x1.c6b06cp-5f, 0x1.3b2a54p-7f,
                               0x1.5da9bp-10f, 0x1.44176p-13f, 0x1.d9f034p-17f};
     const vf32 t = v_limit(x, -151.0f, 129.0f), n = v_rint(t), r = v_sub(t, n);
-    return v_scale(v_fma(r, v_poly(r, c, 7), v_set1(1.0f)), v_round_to_i32(n));
+    return v_scale(v_fma(r, v_poly(r, c, 7), v_set1(1.0f)), n);
 }
 SIMD_INLINE vf32 v_expm1(vf32 x)
 {
@@ -97,24 +88,19 @@ SIMD_INLINE vf32 v_log1p(vf32 x)
 
 // ---- sigmoid, tanh, erf ---------------------------------------------------------------------------------------------
 
-// With w = e^-|x| = s (1 + p), s = 2^n: sigmoid is 1 / (1 + w), or w / (1 + w) for negative x. The denominator is kept in
-// two floats and one Newton step corrects the quotient; s is applied last, so that subnormal results are right.
-SIMD_INLINE vf32 v_sigmoid(vf32 x)
+// e^-|x|
+SIMD_INLINE vf32 v_exp_down(vf32 x)
+{
+    const v_exp_split e = v_split_exp(v_max_fast(v_set1(-104.0f), v_neg(v_abs(x))));
+    return v_scale(v_add(e.p, v_set1(1.0f)), e.n);
+}
+// x times sigmoid(z), from w = e^-|z|: sigmoid is 1 / (1 + w), or w / (1 + w) for negative z.
+SIMD_INLINE vf32 v_times_sigmoid(vf32 x, vf32 z, vf32 w)
 {
     const vf32 one = v_set1(1.0f);
-    const v_exp_split e = v_split_exp(v_max_fast(v_set1(-104.0f), v_neg(v_abs(x))));
-    const vf32 s = v_power(vi_max(e.n, vi_set1(-126)));
-    const vf32 a = v_add(one, s), a_lost = v_sub(s, v_sub(a, one));
-    const vf32 d = v_fma(e.p, s, a), d_low = v_add(v_fma(e.p, s, v_sub(a, d)), a_lost);
-    const vm32 negative = v_lt(x, v_zero());
-    const vf32 top = v_add(e.p, one);
-    const vf32 numerator = v_select(negative, top, one);
-    const vf32 numerator_low = v_select(negative, v_sub(e.p, v_sub(top, one)), v_zero());
-    const vf32 inverse = v_div(one, d), q = v_mul(numerator, inverse);
-    const vf32 left = v_fnma(q, d_low, v_add(v_fnma(q, d, numerator), numerator_low));
-    const vf32 r = v_fma(left, inverse, q);
-    return v_select(negative, v_scale(r, e.n), r);
+    return v_div(v_mul(x, v_select(v_lt(z, v_zero()), w, one)), v_add(one, w));
 }
+SIMD_INLINE vf32 v_sigmoid(vf32 x) { return v_times_sigmoid(v_set1(1.0f), x, v_exp_down(x)); }
 
 // Small: x + x^3 P(x^2). Else 1 - 2 / (e^(2x) + 1), with e^(2x) + 1 in two floats.
 SIMD_INLINE vf32 v_tanh(vf32 x)
@@ -124,8 +110,8 @@ SIMD_INLINE vf32 v_tanh(vf32 x)
     const vf32 z = v_mul(size, size);
     const vf32 near = v_fma(v_mul(size, z), v_poly(z, c, 6), size);
     const v_exp_split e = v_split_exp(v_add(size, size));
-    const vf32 s = v_power(e.n), a = v_add(s, one), a_lost = v_sub(one, v_sub(a, s));
-    const vf32 u = v_fma(e.p, s, a), u_low = v_add(v_fma(e.p, s, v_sub(a, u)), a_lost);
+    const vf32 s = v_power(e.n), a = v_add(s, one);  // what a loses does not matter beside 1
+    const vf32 u = v_fma(e.p, s, a), u_low = v_fma(e.p, s, v_sub(a, u));
     const vf32 t = v_div(two, u), left = v_fnma(t, u_low, v_fnma(t, u, two));
     const vf32 far = v_sub(one, v_fma(v_mul(left, t), v_set1(0.5f), t));
     return v_flip_sign(v_select(v_lt(size, v_set1(0.625f)), near, far), v_sign_bit(x));
@@ -240,17 +226,81 @@ SIMD_INLINE vf32 v_rsqrt(vf32 x) { return v_div(v_set1(1.0f), v_sqrt(x)); }
 // ---- activations, in ATen's formulas --------------------------------------------------------------------------------
 
 SIMD_INLINE vf32 v_relu(vf32 x) { return v_max(x, v_zero()); }
-SIMD_INLINE vf32 v_silu(vf32 x) { return v_mul(x, v_sigmoid(x)); }
+SIMD_INLINE vf32 v_silu(vf32 x) { return v_times_sigmoid(x, x, v_exp_down(x)); }
+
+// x Phi(x) from m = |x| Phi(-|x|): x - m, or -m for negative x. Phi(-size) = 2^-h, h a polynomial for size <= 6; beyond
+// that ATen's result is -0, or NaN at infinity.
+SIMD_INLINE vf32 v_gelu_of(vf32 x, vf32 size, vf32 tail)
+{
+    const vf32 base = v_select(v_ge(x, v_zero()), x, v_set1(-0.0f));
+    return v_fnma(size, v_select(v_lt(size, v_set1(6.0f)), tail, v_zero()), base);
+}
 SIMD_INLINE vf32 v_gelu(vf32 x)
 {
-    const vf32 half = v_set1(0.5f);
-    return v_mul(v_mul(x, half), v_add(v_set1(1.0f), v_erf(v_mul(x, v_set1(0x1.6a09e6p-1f)))));
+    static const float c[] = {-0x1p0f, -0x1.26aedp0f, -0x1.d63cb2p-2f, -0x1.adac62p-5f, 0x1.c775cp-8f, 0x1.0e7354p-17f,
+                              -0x1.2f78cap-12f, 0x1.549fb4p-14f, -0x1.9782e6p-17f, 0x1.0db338p-20f, -0x1.353b4ap-25f};
+    static const float power[] = {0x1.62e43p-1f, 0x1.ebfbep-3f, 0x1.c6aedp-5f, 0x1.3b29aep-7f, 0x1.5f47c8p-10f, 0x1.448d98p-13f};
+    const vf32 size = v_abs(x), h = v_poly(v_min_fast(v_set1(6.0f), size), c, 11), n = v_rint(h), r = v_sub(h, n);
+    return v_gelu_of(x, size, v_scale(v_fma(r, v_poly(r, power, 6), v_set1(1.0f)), n));
+}
+// x / 2 (1 + tanh(u)) = x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3)
+SIMD_INLINE vf32 v_gelu_tanh_angle(vf32 x)
+{
+    return v_mul(v_set1(0x1.988454p0f), v_fma(v_mul(v_mul(x, x), x), v_set1(0.044715f), x));
 }
 SIMD_INLINE vf32 v_gelu_tanh(vf32 x)
 {
-    const vf32 cube = v_mul(v_mul(x, x), x);
-    const vf32 inner = v_mul(v_set1(0x1.988454p-1f), v_fma(v_set1(0.044715f), cube, x));
-    return v_mul(v_mul(x, v_set1(0.5f)), v_add(v_set1(1.0f), v_tanh(inner)));
+    const vf32 z = v_gelu_tanh_angle(x);
+    return v_times_sigmoid(x, z, v_exp_down(z));
+}
+
+// ---- for results of 16 bits: relative errors below 2^-16 ------------------------------------------------------------
+
+// 2^t = 2^n (1 + p)
+SIMD_INLINE v_exp_split v_split_exp2_short(vf32 t)
+{
+    static const float c[] = {0x1.62e2d2p-1f, 0x1.ebf958p-3f, 0x1.c96d78p-5f, 0x1.3d107cp-7f};
+    const vf32 n = v_rint(t), r = v_sub(t, n);
+    return (v_exp_split){v_mul(r, v_poly(r, c, 4)), n};
+}
+SIMD_INLINE vf32 v_exp_short(vf32 x)
+{
+    const v_exp_split e = v_split_exp2_short(v_mul(v_limit(x, -104.0f, 89.0f), v_set1(0x1.715476p+0f)));
+    return v_scale(v_add(e.p, v_set1(1.0f)), e.n);
+}
+SIMD_INLINE vf32 v_exp_down_short(vf32 x)
+{
+    const v_exp_split e = v_split_exp2_short(v_max_fast(v_set1(-150.0f), v_mul(v_abs(x), v_set1(-0x1.715476p+0f))));
+    return v_scale(v_add(e.p, v_set1(1.0f)), e.n);
+}
+SIMD_INLINE vf32 v_sigmoid_short(vf32 x) { return v_times_sigmoid(v_set1(1.0f), x, v_exp_down_short(x)); }
+SIMD_INLINE vf32 v_silu_short(vf32 x) { return v_times_sigmoid(x, x, v_exp_down_short(x)); }
+SIMD_INLINE vf32 v_gelu_tanh_short(vf32 x)
+{
+    const vf32 z = v_gelu_tanh_angle(x);
+    return v_times_sigmoid(x, z, v_exp_down_short(z));
+}
+// tanh(t / (2 log2(e))) = (2^t - 1) / (2^t + 1)
+SIMD_INLINE vf32 v_tanh_of(vf32 t)
+{
+    const v_exp_split e = v_split_exp2_short(v_limit(t, -30.0f, 30.0f));
+    const vf32 s = v_power(e.n), top = v_fma(e.p, s, v_sub(s, v_set1(1.0f)));
+    return v_div(top, v_add(top, v_set1(2.0f)));
+}
+SIMD_INLINE vf32 v_tanh_short(vf32 x) { return v_tanh_of(v_mul(x, v_set1(0x1.715476p+1f))); }
+// erf(x) = tanh(x Q(x^2))
+SIMD_INLINE vf32 v_erf_short(vf32 x)
+{
+    static const float c[] = {0x1.a0bdfcp1f, 0x1.2ff256p-2f, -0x1.4e09ap-10f, -0x1.4574ap-10f, 0x1.94040ep-14f};
+    const vf32 t = v_limit(x, -3.2f, 3.2f);
+    return v_tanh_of(v_mul(t, v_poly(v_mul(t, t), c, 5)));
+}
+SIMD_INLINE vf32 v_gelu_short(vf32 x)
+{
+    static const float c[] = {-0x1.fffffep-1f, -0x1.26b21cp0f, -0x1.d5dbfcp-2f, -0x1.b54d86p-5f, 0x1.094132p-7f, -0x1.996268p-11f, 0x1.259e86p-15f};
+    const vf32 size = v_abs(x);
+    const v_exp_split e = v_split_exp2_short(v_poly(v_min_fast(v_set1(6.0f), size), c, 7));
+    return v_gelu_of(x, size, v_scale(v_add(e.p, v_set1(1.0f)), e.n));
 }
 
 #endif

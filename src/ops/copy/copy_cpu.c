@@ -84,7 +84,7 @@ static void run_copy_blocks(void *arg, int64_t begin, int64_t end, int thread) {
 static void stream_flat(const nbx_copy_plan *p, char *to, const char *from, int64_t count) {
     _Alignas(64) char tile[NBX_TILE_BYTES];
     const nbx_dtype dtype = (nbx_dtype)p->to, source = (nbx_dtype)p->from;
-    const int64_t b = (int64_t)nbx_dtype_size(dtype), s = (int64_t)nbx_dtype_size(source), most = dtype == source ? count : NBX_TILE_BYTES / 4 / b;
+    const int64_t b = (int64_t)nbx_dtype_size(dtype), s = (int64_t)nbx_dtype_size(source), most = dtype == source ? count : NBX_STREAM_TILE / b;
     for (int64_t i = 0; i < count; i += most) {
         const int64_t n = count - i < most ? count - i : most;
         if (dtype != source) NBX_KERNEL(nbx_convert)(dtype, tile, source, from + i * s, n);

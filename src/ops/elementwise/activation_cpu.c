@@ -18,8 +18,9 @@ static inline double d_relu(double x) { return d_max(x, 0); }
 static inline int64_t i_relu(int64_t x) { return x > 0 ? x : 0; }
 static inline uint64_t u_relu(uint64_t x) { return x; }
 PAIR(relu, v_relu, d_relu)
+EW_LOOP(relu_halves, ew_halves1, v_relu)
 EW_LOOP(relu_ints, ew_ints1, i_relu, u_relu)
-EW_KERNEL(ew_relu, .f32 = relu_f32, .f64 = relu_f64, .ints = relu_ints)
+EW_KERNEL(ew_relu, .f32 = relu_f32, .halves = relu_halves, .f64 = relu_f64, .ints = relu_ints)
 
 static inline vf32 f_hardtanh(vf32 x, ew_k32 k) { return v_min(v_max(x, k.a), k.b); }
 static inline double d_hardtanh(double x, ew_k64 k) { return d_min(d_max(x, k.a), k.b); }
@@ -64,8 +65,9 @@ static inline double d_hardsigmoid(double x) { return d_six(x) / 6; }
 static inline double d_hardswish(double x) { return x * d_six(x) / 6; }
 PAIR(hardsigmoid, f_hardsigmoid, d_hardsigmoid)
 PAIR(hardswish, f_hardswish, d_hardswish)
+EW_LOOP(hardswish_halves, ew_halves1, f_hardswish)
 REALS(hardsigmoid)
-REALS(hardswish)
+EW_KERNEL(ew_hardswish, .f32 = hardswish_f32, .f64 = hardswish_f64, .halves = hardswish_halves)
 
 static inline vf32 f_threshold(vf32 x, ew_k32 k) { return v_select(v_le(x, k.a), k.b, x); }
 static inline double d_threshold(double x, ew_k64 k) { return x <= k.a ? k.b : x; }
@@ -90,29 +92,37 @@ static inline double d_gelu_tanh(double x) {
     return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
 }
 // ATen's float32 and bfloat16 overflow at half the largest number and give NaN at infinity, its float16 and float64 do not.
-static inline vf32 f_gelu(vf32 x) {
-    const vf32 beyond = v_select(v_eq(x, v_set1(INFINITY)), v_set1(NAN), v_set1(INFINITY));
-    return v_select(v_ge(x, v_set1(0x1p127f)), beyond, v_gelu(x));
-}
+static inline vf32 overflowing(vf32 y) { return v_mul(v_add(y, y), v_set1(0.5f)); }
+static inline vf32 infinite(vf32 x, vf32 y) { return v_select(v_eq(x, v_set1(INFINITY)), x, y); }
+static inline vf32 f_gelu(vf32 x) { return overflowing(v_gelu(x)); }
+static inline vf32 f16_gelu(vf32 x) { return infinite(x, v_gelu(x)); }
+static inline vf32 bf16_gelu_short(vf32 x) { return overflowing(v_gelu_short(x)); }
+static inline vf32 f16_gelu_short(vf32 x) { return infinite(x, v_gelu_short(x)); }
 static void gelu_f32(const ew_run *r) {
     if (r->params->i[0]) ew_map1(r, v_gelu_tanh);
-    else if (r->compute == NBX_FLOAT16) ew_map1(r, v_gelu);
+    else if (r->compute == NBX_FLOAT16) ew_map1(r, f16_gelu);
     else ew_map1(r, f_gelu);
+}
+static void gelu_halves(const ew_run *r) {
+    if (r->params->i[0]) ew_halves1(r, v_gelu_tanh_short);
+    else if (r->compute == NBX_FLOAT16) ew_halves1_of(r, f16_gelu_short, NBX_FLOAT16);
+    else ew_halves1_of(r, bf16_gelu_short, NBX_BFLOAT16);
 }
 static void gelu_f64(const ew_run *r) {
     if (r->params->i[0]) ew_apply1_f64(r, d_gelu_tanh);
     else ew_apply1_f64(r, d_gelu);
 }
-REALS(gelu)
+EW_KERNEL(ew_gelu, .f32 = gelu_f32, .f64 = gelu_f64, .halves = gelu_halves)
 
 static inline vf64 vd_silu(vf64 x) { return vd_mul(x, vd_sigmoid(x)); }
 static inline ew_c128 z_silu(ew_c128 x) {
     return complex_div(x, complex_add(complex_make(1, 0), cexp(complex_neg(x))));
 }
 EW_LOOP(silu_f32, ew_map1, v_silu)
+EW_LOOP(silu_halves, ew_halves1, v_silu_short)
 EW_LOOP(silu_f64, ew_dmap1, vd_silu)
 EW_LOOP(silu_c128, ew_apply1_c128, z_silu)
-EW_KERNEL(ew_silu, .f32 = silu_f32, .f64 = silu_f64, .c128 = silu_c128)
+EW_KERNEL(ew_silu, .f32 = silu_f32, .halves = silu_halves, .f64 = silu_f64, .c128 = silu_c128)
 
 // log(1 + e^x) beyond the threshold is x.
 static inline vf32 f_softplus(vf32 x, ew_k32 k) {

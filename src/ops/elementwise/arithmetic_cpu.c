@@ -57,6 +57,19 @@ static void sub_f32(const ew_run *r) {
     else if (is_half(r)) scaled(r, -r->params->f[0]);
     else ew_map2k(r, f_sub_scaled);
 }
+EW_INLINE void scaled_sum_halves(const ew_run *r, double alpha) {
+    const vf32 scale = ew_round(v_set1((float)alpha), r->compute);
+    if (r->compute == NBX_BFLOAT16) ew_halves2_of(r, v_add, &scale, NBX_BFLOAT16);
+    else ew_halves2_of(r, v_add, &scale, NBX_FLOAT16);
+}
+static void add_halves(const ew_run *r) {
+    if (unscaled(r)) ew_halves2(r, v_add);
+    else scaled_sum_halves(r, r->params->f[0]);
+}
+static void sub_halves(const ew_run *r) {
+    if (unscaled(r)) ew_halves2(r, v_sub);
+    else scaled_sum_halves(r, -r->params->f[0]);
+}
 static void add_f64(const ew_run *r) {
     if (unscaled(r)) ew_apply2_f64(r, d_add);
     else ew_apply2k_f64(r, d_add_scaled);
@@ -92,23 +105,25 @@ static void add_bool(const ew_run *r) {
     if (r->params->f[0] != 0) ew_apply2_bool(r, b_or);
     else ew_apply2_bool(r, b_first);
 }
-EW_KERNEL(ew_add, .f32 = add_f32, .f64 = add_f64, .ints = add_ints, .boolean = add_bool, .c64 = add_c64, .c128 = add_c128)
-EW_KERNEL(ew_sub, .f32 = sub_f32, .f64 = sub_f64, .ints = sub_ints, .c64 = sub_c64, .c128 = sub_c128)
+EW_KERNEL(ew_add, .f32 = add_f32, .halves = add_halves, .f64 = add_f64, .ints = add_ints, .boolean = add_bool, .c64 = add_c64, .c128 = add_c128)
+EW_KERNEL(ew_sub, .f32 = sub_f32, .halves = sub_halves, .f64 = sub_f64, .ints = sub_ints, .c64 = sub_c64, .c128 = sub_c128)
 
 // ---------------------------------------------------------------------------------------------------------- mul, div
 EW_LOOP(mul_f32, ew_map2, v_mul)
+EW_LOOP(mul_halves, ew_halves2, v_mul)
 EW_LOOP(mul_f64, ew_apply2_f64, d_mul)
 EW_LOOP(mul_ints, ew_ints2, i_mul, u_mul)
 EW_LOOP(mul_bool, ew_apply2_bool, b_and)
 EW_LOOP(mul_c64, ew_apply2_c64, complex_mulf)
 EW_LOOP(mul_c128, ew_apply2_c128, complex_mul)
-EW_KERNEL(ew_mul, .f32 = mul_f32, .f64 = mul_f64, .ints = mul_ints, .boolean = mul_bool, .c64 = mul_c64, .c128 = mul_c128)
+EW_KERNEL(ew_mul, .f32 = mul_f32, .halves = mul_halves, .f64 = mul_f64, .ints = mul_ints, .boolean = mul_bool, .c64 = mul_c64, .c128 = mul_c128)
 
 EW_LOOP(div_f32, ew_map2, v_div)
+EW_LOOP(div_halves, ew_halves2, v_div)
 EW_LOOP(div_f64, ew_apply2_f64, d_div)
 EW_LOOP(div_c64, ew_apply2_c64, complex_divf)
 EW_LOOP(div_c128, ew_apply2_c128, complex_div)
-EW_KERNEL(ew_div, .f32 = div_f32, .f64 = div_f64, .c64 = div_c64, .c128 = div_c128)
+EW_KERNEL(ew_div, .f32 = div_f32, .halves = div_halves, .f64 = div_f64, .c64 = div_c64, .c128 = div_c128)
 
 // ---------------------------------------------------------------------------------------------------- rounded quotients
 static inline vf32 f_div_trunc(vf32 x, vf32 y) { return v_trunc(v_div(x, y)); }

@@ -153,6 +153,18 @@ static ew_loop choose_loop(const ew_loops *l, nbx_dtype compute, nbx_dtype *tile
     return l->i64;
 }
 
+// Do all operands lie in memory in the 16-bit dtype of computing?
+static bool all_halves(const nbx_op_call *c, const ew_row *row, const ew_types *types) {
+    if (types->compute != NBX_FLOAT16 && types->compute != NBX_BFLOAT16) return false;
+    for (int i = 0; i < row->inputs; i++) {
+        const nbx_value *v = &c->args[row->arg[i]];
+        if (v->kind != NBX_KIND_TENSOR || v->as.tensor->dtype != types->compute || row->in[i] != EW_SAME) return false;
+    }
+    for (int k = 0; k < (row->outputs ? row->outputs : 1); k++)
+        if (types->out[k] != types->compute || out_get(c, k)->dtype != types->compute) return false;
+    return true;
+}
+
 static bool same_memory_form(nbx_dtype a, nbx_dtype b) {
     return a == b || (nbx_dtype_size(a) == nbx_dtype_size(b) && nbx_dtype_is_integral(a, false) && nbx_dtype_is_integral(b, false));
 }
@@ -185,6 +197,7 @@ nbx_status ew_plan_make(nbx_op_call *c, const ew_row *row, const ew_loops *loops
     p->compute = types.compute;
     p->exact = row->flags & EW_EXACT_NUMBERS;
     p->loop = choose_loop(loops, types.compute, &p->run_dtype);
+    if (loops->halves && all_halves(c, row, &types)) p->loop = loops->halves, p->run_dtype = types.compute;
     if (!p->loop) return nbx_call_fail(c, NBX_ERROR_DTYPE, "is not defined for %s", nbx_dtype_name(types.compute));
 
     const nbx_tensor *tensors[EW_OPERANDS];
@@ -207,8 +220,11 @@ nbx_status ew_plan_make(nbx_op_call *c, const ew_row *row, const ew_loops *loops
 
     const nbx_tensor *out = tensors[0];
     nbx_iter_plan(&p->iter, out->rank, out->shape, p->operands, tensors);
+    int64_t written = 0;
+    for (int k = 0; k < p->outs; k++) written += p->iter.numel * (int64_t)nbx_dtype_size((nbx_dtype)p->dtype[k]);
+    p->stream = nbx_past_caches(written);
     nbx_iter_set_blocks(&p->iter, NBX_TILE_BYTES / (int64_t)widest);
-    if (!p->iter.crossed) nbx_iter_set_blocks(&p->iter, NBX_TILE_BYTES / 4 / (int64_t)widest);  // stay in the L1 cache
+    if (!p->iter.crossed) nbx_iter_set_blocks(&p->iter, (p->stream ? NBX_STREAM_TILE : NBX_TILE_BYTES / 4) / (int64_t)widest);
     p->flat = p->iter.dim[1].size == 1 && p->iter.rank == 2;
     for (int k = 0; k < p->operands; k++) {
         const nbx_dtype dtype = (nbx_dtype)p->dtype[k];
@@ -217,9 +233,6 @@ nbx_status ew_plan_make(nbx_op_call *c, const ew_row *row, const ew_loops *loops
         p->flat = p->flat && p->direct[k];
     }
     const int64_t elements = row->flags & EW_HEAVY ? 1024 : 16384, block = p->iter.block[0] * p->iter.block[1];
-    int64_t written = 0;
-    for (int k = 0; k < p->outs; k++) written += p->iter.numel * (int64_t)nbx_dtype_size((nbx_dtype)p->dtype[k]);
-    p->stream = nbx_past_caches(written);
     p->grain = p->flat ? elements : block ? (elements + block - 1) / block : 1;
     p->ready = true;
     return NBX_OK;

@@ -111,6 +111,7 @@ typedef void (*ew_loop)(const ew_run *run);
 // One loop per class. Absent ones fall back: f32 to f64, c64 to c128, boolean to ints, ints to i64, u64 to i64.
 typedef struct ew_loops {
     ew_loop f32, f64;
+    ew_loop halves;  // float16 and bfloat16 as they lie in memory, where all operands do; else f32 in tiles
     ew_loop ints;  // any integer dtype or bool as it lies in memory; the run says which
     ew_loop i64, u64;
     ew_loop boolean;

@@ -90,6 +90,55 @@ EW_INLINE void ew_map3k(const ew_run *r, vf32 (*f)(vf32, vf32, vf32, ew_k32)) {
     const int n = (int)(r->count - i);
     if (n) v_store_n(z + i, f(v_load_n(x + i, n), v_load_n(y + i, n), v_load_n(w + i, n), k), n);
 }
+// Where ATen rounds between the steps of an operator, so do we: x to the nearest number of float16 or bfloat16.
+EW_INLINE vf32 ew_round(vf32 x, nbx_dtype compute) {
+    return compute == NBX_BFLOAT16 ? v_round_bf16(x) : compute == NBX_FLOAT16 ? v_round_f16(x) : x;
+}
+
+// float16 and bfloat16 as they lie in memory, computed in float.
+EW_INLINE void ew_load_two(const uint16_t *p, vf32 *two, nbx_dtype compute) {
+    if (compute == NBX_BFLOAT16) v_load_two_bf16(p, &two[0], &two[1]);
+    else v_load_two_f16(p, &two[0], &two[1]);
+}
+EW_INLINE void ew_store_two(uint16_t *p, vf32 a, vf32 b, nbx_dtype compute) {
+    if (compute == NBX_BFLOAT16) v_store_two_bf16(p, a, b);
+    else v_store_two_f16(p, a, b);
+}
+EW_INLINE void ew_halves1_of(const ew_run *r, vf32 (*f)(vf32), nbx_dtype compute) {
+    const uint16_t *x = r->in[0];
+    uint16_t *y = r->out[0], tail[32] = {0};
+    for (int64_t i = 0; i < r->count; i += 32) {
+        const size_t left = r->count - i < 32 ? 2 * (size_t)(r->count - i) : 0;
+        vf32 a[2];
+        if (left) memcpy(tail, x + i, left);
+        ew_load_two(left ? tail : x + i, a, compute);
+        ew_store_two(left ? tail : y + i, f(a[0]), f(a[1]), compute);
+        if (left) memcpy(y + i, tail, left);
+    }
+}
+// `scale`: y is multiplied by it, and rounded, first.
+EW_INLINE void ew_halves2_of(const ew_run *r, vf32 (*f)(vf32, vf32), const vf32 *scale, nbx_dtype compute) {
+    const uint16_t *x = r->in[0], *y = r->in[1];
+    uint16_t *z = r->out[0], tail[2][32] = {{0}};
+    for (int64_t i = 0; i < r->count; i += 32) {
+        const size_t left = r->count - i < 32 ? 2 * (size_t)(r->count - i) : 0;
+        vf32 a[2], b[2];
+        if (left) memcpy(tail[0], x + i, left), memcpy(tail[1], y + i, left);
+        ew_load_two(left ? tail[0] : x + i, a, compute);
+        ew_load_two(left ? tail[1] : y + i, b, compute);
+        for (int k = 0; scale && k < 2; k++) b[k] = ew_round(v_mul(*scale, b[k]), compute);
+        ew_store_two(left ? tail[0] : z + i, f(a[0], b[0]), f(a[1], b[1]), compute);
+        if (left) memcpy(z + i, tail[0], left);
+    }
+}
+EW_INLINE void ew_halves1(const ew_run *r, vf32 (*f)(vf32)) {
+    if (r->compute == NBX_BFLOAT16) ew_halves1_of(r, f, NBX_BFLOAT16);
+    else ew_halves1_of(r, f, NBX_FLOAT16);
+}
+EW_INLINE void ew_halves2(const ew_run *r, vf32 (*f)(vf32, vf32)) {
+    if (r->compute == NBX_BFLOAT16) ew_halves2_of(r, f, NULL, NBX_BFLOAT16);
+    else ew_halves2_of(r, f, NULL, NBX_FLOAT16);
+}
 EW_INLINE void ew_store_bools(uint8_t *p, vm32 m, int n) {
     uint8_t lanes[16];
     vm_store_bool(lanes, m);
@@ -110,11 +159,6 @@ EW_INLINE void ew_test2(const ew_run *r, vm32 (*f)(vf32, vf32)) {
     for (; i + 16 <= r->count; i += 16) vm_store_bool(z + i, f(v_load(x + i), v_load(y + i)));
     const int n = (int)(r->count - i);
     if (n) ew_store_bools(z + i, f(v_load_n(x + i, n), v_load_n(y + i, n)), n);
-}
-
-// Where ATen rounds between the steps of an operator, so do we: x to the nearest number of float16 or bfloat16.
-EW_INLINE vf32 ew_round(vf32 x, nbx_dtype compute) {
-    return compute == NBX_BFLOAT16 ? v_round_bf16(x) : compute == NBX_FLOAT16 ? v_round_f16(x) : x;
 }
 
 // ------------------------------------------------------------------------------------------------------------- float64
