@@ -51,6 +51,7 @@ typedef struct gemv_work {
     float *sums;              // cols rounded up to a panel's width
     int64_t ld;
     float *part;              // rows x GEMV_PART floats, for GEMV_ALONG_N
+    int64_t apart;            // a dot product: 0, or the sums of its blocks are kept, so far apart
 } gemv_work;
 
 #define GEMV_PART 1024 // the most columns of one piece of work

@@ -103,6 +103,12 @@ static void do_blocks(void *arg, int64_t begin, int64_t end, int thread)
     const nbx_gemm *g = r->g;
     gemv_work w = work_for(r, 0, thread);
     w.ld = r->padded_n;
+    if (g->m == 1 && g->n == 1 && r->layout == GEMV_ALONG_K) {  // the kernel takes many blocks together
+        w.k = begin * GEMM_K_BLOCK, w.ks = smaller(end * GEMM_K_BLOCK, g->k) - w.k;
+        w.cols = 1, w.apart = r->padded_n, w.sums = r->block_sums + begin * r->padded_n;
+        r->kernels->gemv(&w);
+        return;
+    }
     for (int64_t block = begin; block < end; block++) {
         w.k = block * GEMM_K_BLOCK;
         w.ks = smaller(GEMM_K_BLOCK, g->k - w.k);
@@ -129,7 +135,7 @@ void gemv_run(const nbx_gemm *g, const gemm_kernels *kernels, nbx_pool *pool, vo
 {
     const int threads = nbx_pool_threads(pool);
     gemv_run_state r = {.g = g, .kernels = kernels};
-    r.layout = g->packed_b != NULL ? GEMV_PANELS : g->col_stride_b == 1 ? GEMV_ALONG_N : GEMV_ALONG_K;
+    r.layout = g->packed_b != NULL ? GEMV_PANELS : g->col_stride_b == 1 && !(g->n == 1 && g->row_stride_b == 1) ? GEMV_ALONG_N : GEMV_ALONG_K;
     r.thread_bytes = thread_bytes_for(g);
     r.block_sums = scratch;
     r.threads = (char *)scratch + (size_t)round_up(split_floats(g) * (int64_t)sizeof(float), ALIGN);

@@ -70,9 +70,48 @@ SIMD_INLINE void add_tile(nbx_dtype dtype, int rows, const char *b, int64_t stri
     }
 }
 
+// Blocks of one long dot product, 16 at a time, each in a lane, so that their chains hide each other's latency: 1.2 -> 0.2 ns a
+// product. Their sums are added in order, or kept `apart` floats from each other.
+SIMD_INLINE void dot_blocks(nbx_dtype dtype, const gemv_work *w)
+{
+    const int64_t size = dtype == NBX_FLOAT32 ? 4 : 2, end = w->k + w->ks;
+    float total = 0;
+    for (int64_t k0 = w->k, block = 0; k0 < end; k0 += 16 * GEMM_K_BLOCK) {
+        const int64_t blocks = smaller(16, (end - k0 + GEMM_K_BLOCK - 1) / GEMM_K_BLOCK);
+        float values[16][16], factors[16][16], sums[16];
+        vf32 lines[16], others[16], sum = v_zero();
+        for (int64_t i = 0; i < GEMM_K_BLOCK; i += 16) {
+            for (int64_t r = 0; r < 16; r++) {
+                const int64_t k = k0 + r * GEMM_K_BLOCK + i, left = end - k;
+                const char *b = w->b + (w->col * w->stride + k) * size;
+                lines[r] = left >= 16 ? load_vec_f32(dtype, b) : left <= 0 ? v_zero() : load_some_f32(dtype, b, (int)left);
+                others[r] = left >= 16 ? v_load(w->x + k) : left <= 0 ? v_zero() : v_load_n(w->x + k, (int)left);
+            }
+            v_store_transposed(values[0], 16, lines);
+            v_store_transposed(factors[0], 16, others);
+            // past the end of the last block nothing is added, not even zeros: they would turn a sum of -0 into 0
+            for (int64_t r = 0; r < 16; r++) {
+                const vf32 next = v_fma(v_load(factors[r]), v_load(values[r]), sum);
+                const int64_t whole = (end - k0 - i - r + GEMM_K_BLOCK - 1) / GEMM_K_BLOCK;  // blocks that have this value
+                sum = whole >= blocks ? next : v_select(vm_first(whole > 0 ? (int)whole : 0), next, sum);
+            }
+        }
+        v_store(sums, sum);
+        for (int64_t r = 0; r < blocks; r++, block++) {
+            if (w->apart) w->sums[block * w->apart] = sums[r];
+            else total = block == 0 ? sums[r] : total + sums[r];
+        }
+    }
+    if (!w->apart) w->sums[0] = total;
+}
+
 SIMD_INLINE void along_k(nbx_dtype dtype, int rows, const gemv_work *w)
 {
     const int64_t size = dtype == NBX_FLOAT32 ? 4 : 2;
+    if (rows == 1 && w->cols == 1) {
+        dot_blocks(dtype, w);
+        return;
+    }
     for (int64_t j = 0; j < w->cols; j += 16) {
         const int columns = (int)smaller(16, w->cols - j);
         const char *b = w->b + (w->col + j) * w->stride * size;
