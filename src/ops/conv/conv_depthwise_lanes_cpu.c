@@ -169,9 +169,10 @@ static void lanes_tasks(void *arg, int64_t begin, int64_t end, int thread) {
     float *turned_in = taps + job->plan.in_at, *turned_out = taps + job->plan.out_at;
     const lanes_rows_fn run = choose_rows(p, p->dtype);
     for (int64_t task = begin; task < end; task++) {
-        const int64_t y = task % bands * band, height = p->out[1] - y < band ? p->out[1] - y : band;
-        const int64_t image = task / bands / blocks, z = image % p->out[0], n = image / p->out[0];
-        int64_t channel = task / bands % blocks * 16;
+        // all channels of a band of rows, then the next band: neighbours in memory are wanted soon after each other
+        const int64_t y = task / blocks % bands * band, height = p->out[1] - y < band ? p->out[1] - y : band;
+        const int64_t image = task / blocks / bands, z = image % p->out[0], n = image / p->out[0];
+        int64_t channel = task % blocks * 16;
         if (channel + 16 > p->groups) channel = p->groups - 16;  // computed again, with the same results
         const char *in = p->input + (n * p->in_stride[0] + channel * p->in_stride[1]) * bytes;
         char *out = p->output + (n * p->out_stride[0] + channel * p->out_stride[1] + z * p->out_stride[2] + y * p->out_stride[3]) * bytes;

@@ -168,10 +168,11 @@ void nbx_conv_depthwise_plan(const nbx_conv *p, conv_depthwise_plan *plan) {
 
 static bool channels_are_adjacent(const nbx_conv *p) { return p->in_stride[1] == 1 && p->out_stride[1] == 1; }
 
-// Small planes of floats without gaps, rows of which would fill less than two thirds of their vectors.
+// Small planes of floats without gaps: rows are short, or taps are many (28 x 28 7x7: 273 us by rows, 216 by lanes).
 static bool turns_to_lanes(const nbx_conv *p) {
     const bool dense = p->in_stride[4] == 1 && p->in_stride[3] == p->in[2] && p->out_stride[4] == 1 && p->out_stride[3] == p->out[2];
-    return p->dtype == NBX_FLOAT32 && dense && p->kernel[0] == 1 && p->in[1] * p->in[2] <= 512 && p->out[2] <= 10;
+    return p->dtype == NBX_FLOAT32 && dense && p->kernel[0] == 1 && p->in[1] * p->in[2] <= 1024 &&
+           p->out[2] <= (p->kernel[2] < 5 ? 16 : 28);
 }
 
 bool nbx_conv_is_lanes(const nbx_conv *p) {
