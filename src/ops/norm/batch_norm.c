@@ -65,7 +65,7 @@ static nbx_status infer(nbx_op_call *c) {
     *job = (batch_norm_job){arg_float(c, f->eps), arg_float(c, f->momentum), training, f->weight, f->bias, f->running_mean,
                             f->running_var, f->new_mean, f->new_var, f->mean, f->rstd};
     // mean, scale, shift, variance in double, then what the reduction wants (at most 64 pieces of 64 lanes, see reduce_plan.c)
-    c->scratch_bytes = (size_t)channels * 32 + (c->device.type == NBX_CPU ? 8192 * 32 + (size_t)channels * 64 : reduce_device_bound(channels));
+    c->scratch_bytes = (size_t)channels * 32 + (c->device.type == NBX_CPU ? reduce_cpu_bound() : reduce_device_bound(channels));
     if (!out_new(c, 0, (nbx_dtype)x->dtype, x->rank, x->shape, stride)) return nbx_last_status(c->ctx);
     const int8_t per_channel[4] = {f->mean, f->rstd, f->new_mean, f->new_var};
     for (int i = 0; i < 4; i++) {

@@ -15,6 +15,7 @@ typedef struct channel_affine {
     lines l;         // along the channels of one sample; operand 0: y, 1: x
     bool dense;      // channels are neighbours in y
     int64_t planes;  // runs along l.shape[0] of one channel of one sample
+    bool stream;     // the result is larger than the caches
 } channel_affine;
 
 enum { AFFINE_PART = 512 };
@@ -34,9 +35,7 @@ static void affine_store(const channel_affine *a, char *y, const char *x, int64_
     }
     const float mean = (float)a->mean[at], scale = (float)a->scale[at], shift = (float)a->shift[c];
     if (step == bytes) {
-        if (dtype == NBX_FLOAT32) affine_run(y, x, n, mean, scale, shift, NBX_FLOAT32, NBX_FLOAT32);
-        else if (dtype == NBX_BFLOAT16) affine_run(y, x, n, mean, scale, shift, NBX_BFLOAT16, NBX_BFLOAT16);
-        else affine_run(y, x, n, mean, scale, shift, NBX_FLOAT16, NBX_FLOAT16);
+        affine_dense(y, x, n, mean, scale, shift, dtype, a->stream);
         return;
     }
     float buffer[AFFINE_PART];
@@ -137,6 +136,7 @@ static void affine_body(void *arg, int64_t begin, int64_t end, int thread) {
             affine_store(a, y + offset[0] + item * a->l.along[0], x + offset[1] + item * a->l.along[1], step, run, item, sample);
         }
     }
+    if (a->stream) v_stream_end();
 }
 
 // Fills in the walk and runs it.
@@ -151,6 +151,7 @@ static inline void affine_apply(channel_affine *a, nbx_pool *pool) {
     a->channels = a->x->shape[1];
     a->dense = a->l.along[0] == (int64_t)nbx_dtype_size((nbx_dtype)y.dtype) && a->channels > 1;
     a->planes = a->l.rank ? a->l.count / a->l.shape[0] : 1;
+    a->stream = nbx_past_caches(a->y->numel * (int64_t)nbx_dtype_size((nbx_dtype)y.dtype));
     const int64_t items = a->samples * (a->dense ? a->l.count : a->channels);
     const int64_t work = a->dense ? a->channels : a->l.count;
     nbx_parallel_for(pool, items, 8192 / (work + 1) + 1, affine_body, a);

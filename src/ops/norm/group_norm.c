@@ -32,7 +32,7 @@ static nbx_status infer_native(nbx_op_call *c) {
     const int64_t shape[2] = {batch, groups};
     // moments [batch, groups] twice, mean and scale [batch, channels], weight and shift [channels], and a reduction's pieces
     c->scratch_bytes = (size_t)(2 * batch * groups + 2 * batch * channels + 2 * channels) * 8 +
-                       (c->device.type == NBX_CPU ? 8192 * 32 + (size_t)(batch * channels) * 64 : reduce_device_bound(batch * groups));
+                       (c->device.type == NBX_CPU ? reduce_cpu_bound() : reduce_device_bound(batch * groups));
     nbx_strides_format(nbx_suggest_memory_format(x), x->rank, x->shape, stride);
     if (!out_new(c, 0, (nbx_dtype)x->dtype, x->rank, x->shape, stride) || !out_new(c, 1, stats, 2, shape, NULL) ||
         !out_new(c, 2, stats, 2, shape, NULL))

@@ -13,6 +13,7 @@ typedef struct task {
     char *y;
     double *mean, *rstd;           // [batch, groups]
     const double *weight, *shift;  // [channels]
+    bool stream;                   // the result is larger than the caches
 } task;
 
 static void dense_row_moments(const task *t, const part *p, const char *x, int64_t n) {
@@ -23,14 +24,13 @@ static void dense_row_moments(const task *t, const part *p, const char *x, int64
 }
 
 static void dense_run(const task *t, char *y, const char *x, int64_t n, double mean, double scale, double shift) {
-    const float m = (float)mean, s = (float)scale, b = (float)shift;
-    if (t->dtype == NBX_FLOAT64) {
-        const double *from = (const double *)(const void *)x;
-        double *to = (double *)(void *)y;
-        for (int64_t i = 0; i < n; i++) to[i] = (from[i] - mean) * scale + shift;
-    } else if (t->dtype == NBX_FLOAT32) affine_run(y, x, n, m, s, b, NBX_FLOAT32, NBX_FLOAT32);
-    else if (t->dtype == NBX_BFLOAT16) affine_run(y, x, n, m, s, b, NBX_BFLOAT16, NBX_BFLOAT16);
-    else affine_run(y, x, n, m, s, b, NBX_FLOAT16, NBX_FLOAT16);
+    if (t->dtype != NBX_FLOAT64) {
+        affine_dense(y, x, n, (float)mean, (float)scale, (float)shift, t->dtype, t->stream);
+        return;
+    }
+    const double *from = (const double *)(const void *)x;
+    double *to = (double *)(void *)y;
+    for (int64_t i = 0; i < n; i++) to[i] = (from[i] - mean) * scale + shift;
 }
 
 static void dense_groups(void *arg, int64_t begin, int64_t end, int thread) {
@@ -51,6 +51,7 @@ static void dense_groups(void *arg, int64_t begin, int64_t end, int thread) {
             dense_run(t, t->y + at, t->x + at, area, t->mean[g], t->rstd[g] * t->weight[first + c], t->shift[first + c]);
         }
     }
+    if (t->stream) v_stream_end();
 }
 
 // The moments of every channel as a reduction over [batch, channels | positions], and of every group from those of its channels.
@@ -86,7 +87,8 @@ nbx_status NBX_KERNEL(group_norm_cpu)(nbx_op_call *c) {
     double *channel_mean = shift + job->channels, *channel_scale = channel_mean + job->batch * job->channels;
     parameter_f64(weight, arg_tensor(c, 1), job->channels, 1.0);
     parameter_f64(shift, arg_tensor(c, 2), job->channels, 0.0);
-    task t = {job, (nbx_dtype)x->dtype, nbx_data(x), nbx_data(y), mean, rstd, weight, shift};
+    task t = {job, (nbx_dtype)x->dtype, nbx_data(x), nbx_data(y), mean, rstd, weight, shift,
+              nbx_past_caches(y->numel * (int64_t)nbx_dtype_size((nbx_dtype)y->dtype))};
     if (x->numel == 0) {
         for (int64_t g = 0; g < groups; g++) mean[g] = rstd[g] = (double)NAN;
     } else if (x->contiguous && y->contiguous && (groups >= 16 || size * job->area < 32768)) {

@@ -3,6 +3,7 @@
 #include "cpu/simd.h"
 
 #include "cpu/pool.h"
+#include "cpu/stream_simd.h"
 #include "ops/norm/norm.h"
 #include "ops/norm/norm_simd.h"
 
@@ -13,6 +14,7 @@ typedef struct task {
     reduce_plan plan;  // kept: the rows; reduced: a row's elements in logical order
     nbx_dtype in;
     bool direct;       // rows are dense
+    bool stream;       // the result is larger than the caches
     const char *x;
     char *y;
     const nbx_tensor *mean, *rstd;
@@ -37,12 +39,26 @@ static void store_stat(const nbx_tensor *t, int64_t row, double value) {
     store_f64((char *)nbx_data(t) + row * bytes, 0, &value, 1, (nbx_dtype)t->dtype);
 }
 
-static void normalize(const task *t, char *y, const float *x, int64_t first, int64_t n, float mean, float rstd) {
+static void normalize_run(const task *t, char *y, const float *x, int64_t first, int64_t n, float mean, float rstd) {
     const float *weight = t->weight ? (const float *)t->weight + first : NULL;
     const float *bias = t->bias ? (const float *)t->bias + first : NULL;
     if (t->in == NBX_FLOAT32) affine_lanes(y, x, n, mean, rstd, weight, bias, NBX_FLOAT32, NBX_FLOAT32);
     else if (t->in == NBX_BFLOAT16) affine_lanes(y, x, n, mean, rstd, weight, bias, NBX_FLOAT32, NBX_BFLOAT16);
     else affine_lanes(y, x, n, mean, rstd, weight, bias, NBX_FLOAT32, NBX_FLOAT16);
+}
+
+static void normalize(const task *t, char *y, const float *x, int64_t first, int64_t n, float mean, float rstd) {
+    const int64_t bytes = (int64_t)nbx_dtype_size(t->in), most = NBX_STREAM_TILE / bytes;
+    if (!t->stream) {
+        normalize_run(t, y, x, first, n, mean, rstd);
+        return;
+    }
+    for (int64_t i = 0; i < n; i += most) {
+        _Alignas(64) char results[NBX_STREAM_TILE];
+        const int64_t count = n - i < most ? n - i : most;
+        normalize_run(t, results, x + i, first + i, count, mean, rstd);
+        stream_bytes(y + i * bytes, results, (size_t)(count * bytes));
+    }
 }
 
 static void one_row(const task *t, const char *row, int64_t number) {
@@ -120,6 +136,7 @@ static void rows(void *arg, int64_t begin, int64_t end, int thread) {
         if (t->in == NBX_FLOAT64) one_row_f64(t, t->x + offset, number);
         else one_row(t, t->x + offset, number);
     }
+    if (t->stream) v_stream_end();
 }
 
 // Weight and bias as dense arrays in scratch, unless they lie in memory like that.
@@ -154,6 +171,7 @@ nbx_status NBX_KERNEL(layer_norm_cpu)(nbx_op_call *c) {
     reduce_plan_make(&t.plan, &walk, x->rank, x->shape, x->stride);
     if (t.plan.kept_count == 0) return NBX_OK;
     t.direct = t.plan.reduced == 0 || (t.plan.reduced == 1 && t.plan.reduced_step[0] == (int64_t)nbx_dtype_size(t.in));
+    t.stream = nbx_past_caches(y->numel * (int64_t)nbx_dtype_size(t.in));
     prepare_parameters(c, &t);
     nbx_parallel_for(c->pool, t.plan.kept_count, 4096 / (t.plan.reduced_count + 1) + 1, rows, &t);
     return NBX_OK;

@@ -3,6 +3,7 @@
 #define NBX_OPS_NORM_SIMD_H
 
 #include "core/tensor.h"
+#include "cpu/stream_simd.h"
 #include "ops/reduce/reduce_rows_simd.h"
 #include "ops/reduce/stage_simd.h"
 
@@ -68,6 +69,20 @@ NBX_INLINE void affine_run(char *y, const void *x, int64_t n, float mean, float 
     if (i < n) {
         const int left = (int)(n - i);
         lanes_store_n(y, i, v_fma(v_sub(lanes_load_n(x, i, left, in), m), s, b), left, out);
+    }
+}
+
+// The same for a dtype known at run time (not float64), past the caches when `stream`.
+static inline void affine_dense(char *y, const char *x, int64_t n, float mean, float scale, float shift, nbx_dtype dtype, bool stream) {
+    const int64_t bytes = (int64_t)nbx_dtype_size(dtype), most = stream ? NBX_STREAM_TILE / bytes : n;
+    _Alignas(64) char results[NBX_STREAM_TILE];
+    for (int64_t i = 0; i < n; i += most) {
+        const int64_t count = n - i < most ? n - i : most;
+        char *to = stream ? results : y;
+        if (dtype == NBX_FLOAT32) affine_run(to, x + i * bytes, count, mean, scale, shift, NBX_FLOAT32, NBX_FLOAT32);
+        else if (dtype == NBX_BFLOAT16) affine_run(to, x + i * bytes, count, mean, scale, shift, NBX_BFLOAT16, NBX_BFLOAT16);
+        else affine_run(to, x + i * bytes, count, mean, scale, shift, NBX_FLOAT16, NBX_FLOAT16);
+        if (stream) stream_bytes(y + i * bytes, results, (size_t)(count * bytes));
     }
 }
 

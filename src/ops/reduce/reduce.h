@@ -78,7 +78,9 @@ void reduce_plan_make(reduce_plan *plan, const reduce_job *job, int rank, const 
 size_t reduce_scratch_bytes(const reduce_plan *plan);
 // Into how many pieces a GPU cuts the reduced elements when results are few; each takes 32 bytes of scratch a result.
 int64_t reduce_device_pieces(const reduce_plan *plan);
-// The most scratch that a reduction to so many results takes on a GPU, whatever the walk.
+// The most scratch that a reduction takes on a CPU, whatever the walk; and one to so many results on a GPU.
+#define REDUCE_WIDE_RESULTS 16384  // results of all pieces where columns are cut
+static inline size_t reduce_cpu_bound(void) { return 32 * (size_t)REDUCE_WIDE_RESULTS; }
 static inline size_t reduce_device_bound(int64_t results) {
     const int64_t cut = 1024 * (results < 256 ? results : 256);
     return 32 * (size_t)(cut > results ? cut : results);

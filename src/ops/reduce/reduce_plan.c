@@ -51,12 +51,14 @@ static bool by_columns(const reduce_plan *p, const reduce_job *job) {
     return length < 16 && width >= 2 * length;  // short rows: many of them side by side
 }
 
+// Columns side by side are read fastest a thousand and more at a time: there the rows are cut, too.
 static void cut(reduce_plan *p) {
     const int64_t tasks = p->columns ? (p->kept_count + 63) / 64 : p->kept_count;
+    const int64_t wide = p->columns ? REDUCE_WIDE_RESULTS / (p->kept_count + 1) : 0;
     p->pieces = 1;
     p->piece = p->reduced_count;
-    if (tasks >= TASKS || tasks == 0) return;
-    const int64_t wanted = TASKS / tasks, lanes = p->columns ? (p->kept_count < 64 ? p->kept_count : 64) : 1;
+    if ((tasks >= TASKS && wide < 2) || tasks == 0) return;
+    const int64_t wanted = TASKS / tasks > wide ? TASKS / tasks : wide, lanes = p->columns ? (p->kept_count < 64 ? p->kept_count : 64) : 1;
     const int64_t possible = p->reduced_count * lanes / PIECE_LEAST;
     const int64_t pieces = possible < wanted ? possible : wanted;
     if (pieces < 2) return;

@@ -9,7 +9,7 @@
 #include "ops/reduce/reduce.h"
 #include "ops/reduce/stage_simd.h"
 
-enum { TILE = 512, SLOTS = 3, CHUNK = 512 };
+enum { TILE = 2048, SLOTS = 3, CHUNK = 512 };
 
 typedef union slot {
     double d[TILE];

@@ -5,6 +5,7 @@
 
 #include "core/half.h"
 #include "cpu/pool.h"
+#include "cpu/stream_simd.h"
 #include "cpu/vecmath.h"
 #include "ops/reduce/lines.h"
 #include "ops/reduce/reduce_columns_simd.h"
@@ -20,6 +21,7 @@ typedef struct task {
     nbx_dtype in, out;
     nbx_dtype sums;  // ATen keeps the sum and its logarithm in the dtype of x where log_softmax is of the last dim
     int64_t width;   // columns of a block
+    bool stream;     // the result is larger than the caches
 } task;
 
 // ------------------------------------------------------------------------------------------------------------- in float
@@ -49,32 +51,39 @@ NBX_INLINE double exp_and_sum(float *x, const float *from, int64_t n, float abou
     return vd_reduce_add(total);
 }
 
-// y = (x - a) * b (softmax of kept exponentials: a = 0, b = 1 / sum; log_softmax: a = max + log sum, b = 1).
+// y = x / divisor (kept exponentials), or x - about - divisor (log). The quotient is that of v_div but for rare last bits: a
+// product with the inverse, and a step of Newton's, in a quarter of the time.
+NBX_INLINE vf32 scaled(vf32 x, vf32 divisor, vf32 inverse, vf32 about, bool log) {
+    const vf32 q = v_mul(x, inverse);
+    return log ? v_sub(v_sub(x, about), divisor) : v_fma(v_fnma(q, divisor, x), inverse, q);
+}
 NBX_INLINE void scale_row(char *y, const float *x, int64_t n, vf32 divisor, vf32 about, bool log, nbx_dtype out) {
+    const vf32 inverse = v_div(v_set1(1.0f), divisor);
     int64_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        const vf32 v = v_load(x + i);
-        lanes_store(y, i, log ? v_sub(v_sub(v, about), divisor) : v_div(v, divisor), out);
-    }
-    if (i < n) {
-        const int left = (int)(n - i);
-        const vf32 v = v_load_n(x + i, left);
-        lanes_store_n(y, i, log ? v_sub(v_sub(v, about), divisor) : v_div(v, divisor), left, out);
-    }
+    for (; i + 16 <= n; i += 16) lanes_store(y, i, scaled(v_load(x + i), divisor, inverse, about, log), out);
+    const int left = (int)(n - i);
+    if (left) lanes_store_n(y, i, scaled(v_load_n(x + i, left), divisor, inverse, about, log), left, out);
 }
 
-static void scale_and_store(char *y, int64_t step, const float *x, int64_t n, float divisor, float about, bool log, nbx_dtype out) {
-    if (step == (int64_t)nbx_dtype_size(out)) {
-        if (out == NBX_FLOAT32) scale_row(y, x, n, v_set1(divisor), v_set1(about), log, NBX_FLOAT32);
-        else if (out == NBX_BFLOAT16) scale_row(y, x, n, v_set1(divisor), v_set1(about), log, NBX_BFLOAT16);
-        else scale_row(y, x, n, v_set1(divisor), v_set1(about), log, NBX_FLOAT16);
+static void scale_dense(char *y, const float *x, int64_t n, float divisor, float about, bool log, nbx_dtype out) {
+    if (out == NBX_FLOAT32) scale_row(y, x, n, v_set1(divisor), v_set1(about), log, NBX_FLOAT32);
+    else if (out == NBX_BFLOAT16) scale_row(y, x, n, v_set1(divisor), v_set1(about), log, NBX_BFLOAT16);
+    else scale_row(y, x, n, v_set1(divisor), v_set1(about), log, NBX_FLOAT16);
+}
+
+static void scale_and_store(const task *t, char *y, const float *x, int64_t n, float divisor, float about) {
+    const int64_t step = t->l.along[0], bytes = (int64_t)nbx_dtype_size(t->out);
+    const bool dense = step == bytes, log_form = t->job->log;
+    if (dense && !t->stream) {
+        scale_dense(y, x, n, divisor, about, log_form, t->out);
         return;
     }
     for (int64_t i = 0; i < n; i += BLOCK) {
-        float scaled[BLOCK];
+        _Alignas(64) float results[BLOCK];
         const int64_t count = n - i < BLOCK ? n - i : BLOCK;
-        scale_row((char *)scaled, x + i, count, v_set1(divisor), v_set1(about), log, NBX_FLOAT32);
-        store_f32(y + i * step, step, scaled, count, out);
+        scale_dense((char *)results, x + i, count, divisor, about, log_form, dense ? t->out : NBX_FLOAT32);
+        if (dense) stream_bytes(y + i * step, results, (size_t)(count * bytes));
+        else store_f32(y + i * step, step, results, count, t->out);
     }
 }
 
@@ -106,7 +115,7 @@ static void short_line(const task *t, const char *x, char *y) {
     const bool log_form = t->job->log;
     const double sum = exp_and_sum(buffer, from, n, most, !log_form);
     const float divisor = log_form ? log_of_sum(t, sum) : (float)sum;
-    scale_and_store(y, t->l.along[0], log_form ? from : buffer, n, divisor, most, log_form, t->out);
+    scale_and_store(t, y, log_form ? from : buffer, n, divisor, most);
 }
 
 static void long_line(const task *t, const char *x, char *y) {
@@ -136,8 +145,8 @@ static void long_line(const task *t, const char *x, char *y) {
         const float *from = direct ? (const float *)(const void *)(x + i * 4) : buffer;
         if (!direct) stage_cast_f32(buffer, x + i * step, step, count, t->in, t->out);
         if (!t->job->log) exp_and_sum(kept, from, count, most, true);
-        scale_and_store(y + i * t->l.along[0], t->l.along[0], t->job->log ? from : kept, count,
-                        t->job->log ? log_of_sum(t, sum) : (float)sum, most, t->job->log, t->out);
+        scale_and_store(t, y + i * t->l.along[0], t->job->log ? from : kept, count,
+                        t->job->log ? log_of_sum(t, sum) : (float)sum, most);
     }
 }
 
@@ -186,6 +195,7 @@ static void by_lines(void *arg, int64_t begin, int64_t end, int thread) {
         else if (t->l.length <= SHORT) short_line(t, x, y);
         else long_line(t, x, y);
     }
+    if (t->stream) v_stream_end();
 }
 
 // ----------------------------------------------------------------------------------------------------------- by columns
@@ -199,7 +209,6 @@ NBX_INLINE void column_results(const task *t, const char *x, char *y, int lanes,
     for (int64_t r = 0; r < t->l.length; r++, x += t->l.along[1], y += t->l.along[0]) {
         for (int l = 0; l < lanes; l += 16) {
             const int left = lanes - l < 16 ? lanes - l : 16;
-            column_ahead(x + 3 * t->l.along[1], t->l.along[1], l, 1, dtype);
             const vf32 d = v_sub(column_load(x, l, left, dtype), v_load(about + l)), s = v_load(divisor + l);
             const vf32 v = t->job->log ? v_sub(d, s) : v_div(v_exp(d), s);
             if (left == 16) lanes_store(y, l, v, dtype);
@@ -247,6 +256,7 @@ nbx_status NBX_KERNEL(softmax_cpu)(nbx_op_call *c) {
     if (x->numel == 0) return NBX_OK;
     task t = {.job = c->state, .x = nbx_data(x), .y = nbx_data(y), .in = (nbx_dtype)x->dtype, .out = (nbx_dtype)y->dtype};
     t.sums = t.in == t.out && t.job->dim == x->rank - 1 ? t.out : NBX_FLOAT32;
+    t.stream = x != y && nbx_past_caches(y->numel * (int64_t)nbx_dtype_size(t.out));
     lines_plan(&t.l, t.job->dim, 2, (const nbx_tensor *[]){y, x});
     const int64_t bytes = (int64_t)nbx_dtype_size(t.out), grain = 4096 / t.l.length + 1;
     const bool columns = t.in == t.out && t.out != NBX_FLOAT64 && t.l.rank > 0 && t.l.step[0][0] == bytes &&
