@@ -1,5 +1,5 @@
 // The functions of vecmath.h over arrays, for vecmath_test.c.
-#include "cpu/vecmath.h"
+#include "cpu/vecmath_inverse.h"
 
 #define F32(NAME) if (strcmp(name, #NAME) == 0) { for (; i + 16 <= n; i += 16) v_store(y + i, v_##NAME(v_load(x + i))); return true; }
 #define F64(NAME) if (strcmp(name, #NAME) == 0) { for (; i + 8 <= n; i += 8) vd_store(y + i, vd_##NAME(vd_load(x + i))); return true; }
@@ -14,6 +14,7 @@ bool NBX_KERNEL(vecmath_f32)(const char *name, const float *x, float *y, int n)
     int i = 0;
     F32(exp) F32(exp2) F32(expm1) F32(log) F32(log2) F32(log10) F32(log1p) F32(sigmoid) F32(tanh) F32(erf) F32(erfc)
     F32(sin) F32(cos) F32(tan) F32(rsqrt)
+    F32(asin) F32(acos) F32(atan) F32(sinh) F32(cosh) F32(asinh) F32(acosh) F32(atanh)
     return false;
 }
 

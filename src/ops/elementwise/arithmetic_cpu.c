@@ -21,12 +21,6 @@ static inline double d_sub_scaled(double x, double y, ew_k64 k) { return x - k.a
 static inline uint8_t b_or(uint8_t x, uint8_t y) { return x | y; }
 static inline uint8_t b_and(uint8_t x, uint8_t y) { return x & y; }
 // Complex sums take the product with alpha even where that is 1, as ATen does: an infinite part makes the other one NaN.
-static inline ew_c64 c64_add_scaled(ew_c64 x, ew_c64 y, ew_k64 k) {
-    return complex_addf(x, complex_mulf(complex_makef((float)k.a, (float)k.b), y));
-}
-static inline ew_c64 c64_sub_scaled(ew_c64 x, ew_c64 y, ew_k64 k) {
-    return complex_addf(x, complex_mulf(complex_makef(-(float)k.a, -(float)k.b), y));
-}
 static inline ew_c128 c128_add_scaled(ew_c128 x, ew_c128 y, ew_k64 k) { return complex_add(x, complex_mul(complex_make(k.a, k.b), y)); }
 static inline ew_c128 c128_sub_scaled(ew_c128 x, ew_c128 y, ew_k64 k) { return complex_add(x, complex_mul(complex_make(-k.a, -k.b), y)); }
 
@@ -78,8 +72,25 @@ static void sub_f64(const ew_run *r) {
     if (unscaled(r)) ew_apply2_f64(r, d_sub);
     else ew_apply2k_f64(r, d_sub_scaled);
 }
-EW_LOOP(add_c64, ew_apply2k_c64, c64_add_scaled)
-EW_LOOP(sub_c64, ew_apply2k_c64, c64_sub_scaled)
+// Sixteen numbers at a time: products and sums are rounded as in the plain functions above. `scale`: the product of it with y is
+// added to x; else x times y.
+EW_INLINE void pairs(const ew_run *r, bool scaled_sum, float scale_re, float scale_im) {
+    const float *x = r->in[0], *y = r->in[1];
+    float *z = r->out[0], tail[2][32] = {{0}};
+    for (int64_t i = 0; i < r->count; i += 16) {
+        const size_t left = r->count - i < 16 ? 8 * (size_t)(r->count - i) : 0;
+        vf32 a, b, c, d;
+        if (left) memcpy(tail[0], x + 2 * i, left), memcpy(tail[1], y + 2 * i, left);
+        v_load_pairs(left ? tail[0] : x + 2 * i, &a, &b);
+        v_load_pairs(left ? tail[1] : y + 2 * i, &c, &d);
+        const vf32 e = scaled_sum ? v_set1(scale_re) : a, f = scaled_sum ? v_set1(scale_im) : b;
+        const vf32 re = v_sub(v_mul(e, c), v_mul(f, d)), im = v_add(v_mul(e, d), v_mul(f, c));
+        v_store_pairs(left ? tail[0] : z + 2 * i, scaled_sum ? v_add(a, re) : re, scaled_sum ? v_add(b, im) : im);
+        if (left) memcpy(z + 2 * i, tail[0], left);
+    }
+}
+static void add_c64(const ew_run *r) { pairs(r, true, (float)r->params->f[0], (float)r->params->f[1]); }
+static void sub_c64(const ew_run *r) { pairs(r, true, -(float)r->params->f[0], -(float)r->params->f[1]); }
 EW_LOOP(add_c128, ew_apply2k_c128, c128_add_scaled)
 EW_LOOP(sub_c128, ew_apply2k_c128, c128_sub_scaled)
 // x + alpha y in the memory's own width: products and sums modulo 2^n.
@@ -114,7 +125,7 @@ EW_LOOP(mul_halves, ew_halves2, v_mul)
 EW_LOOP(mul_f64, ew_apply2_f64, d_mul)
 EW_LOOP(mul_ints, ew_ints2, i_mul, u_mul)
 EW_LOOP(mul_bool, ew_apply2_bool, b_and)
-EW_LOOP(mul_c64, ew_apply2_c64, complex_mulf)
+static void mul_c64(const ew_run *r) { pairs(r, false, 0, 0); }
 EW_LOOP(mul_c128, ew_apply2_c128, complex_mul)
 EW_KERNEL(ew_mul, .f32 = mul_f32, .halves = mul_halves, .f64 = mul_f64, .ints = mul_ints, .boolean = mul_bool, .c64 = mul_c64, .c128 = mul_c128)
 
@@ -141,14 +152,38 @@ static inline double d_div_floor(double a, double b) {
     const double whole = floor(quotient);
     return quotient - whole > 0.5 ? whole + 1 : whole;
 }
-static inline float f_div_floor(float a, float b) {
-    if (b == 0) return a / b;
-    const float rest = fmodf(a, b);
-    float quotient = (a - rest) / b;
-    if (rest != 0 && (b < 0) != (rest < 0)) quotient -= 1;
-    if (quotient == 0) return copysignf(0.0f, a / b);
-    const float whole = floorf(quotient);
-    return quotient - whole > 0.5f ? whole + 1 : whole;
+// The rest with the sign of x, exact: in double, where the quotient has less than 52 bits; else, and for what is not finite, the
+// C library's. A quotient that rounding lifted over an integer leaves a rest below 0, one that it kept under leaves y.
+EW_INLINE vf64 rest_short(vf64 x, vf64 y, vm64 *usual) {
+    const vf64 a = vd_abs(x), b = vd_abs(y), quotient = vd_div(a, b);
+    *usual = vd_lt(quotient, vd_set1(0x1p52));
+    vf64 r = vd_fnma(vd_trunc(quotient), b, a);
+    r = vd_select(vd_lt(r, vd_zero()), vd_add(r, b), r);
+    r = vd_select(vd_ge(r, b), vd_sub(r, b), r);
+    return vd_copysign(r, x);
+}
+EW_INLINE vf32 v_rest(vf32 x, vf32 y) {
+    vm64 low, high;
+    const vf64 a = rest_short(v_low_f64(x), v_low_f64(y), &low), b = rest_short(v_high_f64(x), v_high_f64(y), &high);
+    const vm32 usual = vm_and(vm_join(low, high), v_lt(v_abs(y), v_set1(INFINITY)));
+    if (vm_all(usual)) return v_from_f64(a, b);
+    float lanes_x[16], lanes_y[16];
+    v_store(lanes_x, x), v_store(lanes_y, y);
+    for (int i = 0; i < 16; i++) lanes_x[i] = fmodf(lanes_x[i], lanes_y[i]);
+    return v_load(lanes_x);
+}
+// Lanes where there is a rest whose sign is not the divisor's.
+EW_INLINE vm32 v_crosses(vf32 rest, vf32 y) { return vm_and(v_ne(rest, v_zero()), vm_xor(v_lt(y, v_zero()), v_lt(rest, v_zero()))); }
+static inline vf32 v_remainder(vf32 x, vf32 y) {
+    const vf32 rest = v_rest(x, y);
+    return v_select(v_crosses(rest, y), v_add(rest, y), rest);
+}
+static inline vf32 v_div_floor(vf32 x, vf32 y) {
+    const vf32 rest = v_rest(x, y), one = v_set1(1.0f), zero = v_zero(), plain = v_div(x, y);
+    vf32 quotient = v_div(v_sub(x, rest), y);
+    quotient = v_select(v_crosses(rest, y), v_sub(quotient, one), quotient);
+    const vf32 whole = v_floor(quotient), nearest = v_select(v_gt(v_sub(quotient, whole), v_set1(0.5f)), v_add(whole, one), whole);
+    return v_select(v_eq(y, zero), plain, v_select(v_eq(quotient, zero), v_copysign(zero, plain), nearest));
 }
 
 static inline int64_t i_div_trunc(int64_t a, int64_t b) { return b == -1 ? i_sub(0, a) : a / b; }
@@ -177,7 +212,7 @@ EW_INLINE void divide_i64(const ew_run *r, int64_t (*f)(int64_t, int64_t)) {
 
 static void div_mode_f32(const ew_run *r) {
     if (r->params->i[0] == 0) ew_map2(r, v_div);
-    else if (r->params->i[0] == 2) ew_apply2_f32(r, f_div_floor);
+    else if (r->params->i[0] == 2) ew_map2(r, v_div_floor);
     else if (r->compute == NBX_BFLOAT16) ew_map2(r, bf16_div_trunc);
     else if (r->compute == NBX_FLOAT16) ew_map2(r, f16_div_trunc);
     else ew_map2(r, f_div_trunc);
@@ -198,16 +233,12 @@ static inline double d_remainder(double a, double b) {
     const double rest = fmod(a, b);
     return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest;
 }
-static inline float f_remainder(float a, float b) {
-    const float rest = fmodf(a, b);
-    return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest;
-}
-EW_LOOP(remainder_f32, ew_apply2_f32, f_remainder)
+EW_LOOP(remainder_f32, ew_map2, v_remainder)
 EW_LOOP(remainder_f64, ew_apply2_f64, d_remainder)
 EW_LOOP(remainder_i64, divide_i64, i_remainder)
 EW_KERNEL(ew_remainder, .f32 = remainder_f32, .f64 = remainder_f64, .i64 = remainder_i64)
 
-EW_LOOP(fmod_f32, ew_apply2_f32, fmodf)
+EW_LOOP(fmod_f32, ew_map2, v_rest)
 EW_LOOP(fmod_f64, ew_apply2_f64, fmod)
 EW_LOOP(fmod_i64, divide_i64, i_rest)
 EW_KERNEL(ew_fmod, .f32 = fmod_f32, .f64 = fmod_f64, .i64 = fmod_i64)

@@ -2,6 +2,7 @@
 #include "ops/elementwise/loops_simd.h"
 
 #include "core/half.h"
+#include "cpu/vecmath_inverse.h"
 #include "ops/elementwise/complex_math.h"
 
 // ------------------------------------------------------------------------------------------------------------- extremes
@@ -31,8 +32,9 @@ EW_KERNEL(ew_fmax, .f32 = fmax_f32, .f64 = fmax_f64, .ints = max_ints)
 EW_KERNEL(ew_fmin, .f32 = fmin_f32, .f64 = fmin_f64, .ints = min_ints)
 
 // ----------------------------------------------------------------------------------------------------- bits and geometry
+EW_LOOP(atan2_f32, ew_map2, v_atan2)
 EW_LOOP(atan2_f64, ew_apply2_f64, atan2)
-EW_KERNEL(ew_atan2, .f64 = atan2_f64)
+EW_KERNEL(ew_atan2, .f32 = atan2_f32, .f64 = atan2_f64)
 
 static inline float f_hypot(float x, float y) {
     const double a = (double)x, b = (double)y;

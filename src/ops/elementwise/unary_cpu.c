@@ -1,6 +1,7 @@
 // Loops of functions of one argument. float32 runs in vecmath.h where it has the function, else through double.
 #include "ops/elementwise/loops_simd.h"
 
+#include "cpu/vecmath_inverse.h"
 #include "ops/elementwise/complex_math.h"
 
 // ---------------------------------------------------------------------------------------------------- integers, copies
@@ -134,6 +135,18 @@ static inline ew_c128 z_sgn(ew_c128 x) {
 static inline ew_c64 zf_conj(ew_c64 x) { return complex_makef(__real__ x, -__imag__ x); }
 static inline ew_c128 z_conj(ew_c128 x) { return complex_make(__real__ x, -__imag__ x); }
 static inline double z_angle(ew_c128 x) { return atan2(__imag__ x, __real__ x); }
+static void angle_c64(const ew_run *r) {
+    const float *x = r->in[0];
+    float *y = r->out[0], rest[32] = {0}, angles[16];
+    for (int64_t i = 0; i < r->count; i += 16) {
+        const int64_t left = r->count - i < 16 ? r->count - i : 16;
+        vf32 re, im;
+        if (left < 16) memcpy(rest, x + 2 * i, (size_t)left * 8);
+        v_load_pairs(left < 16 ? rest : x + 2 * i, &re, &im);
+        v_store(left < 16 ? angles : y + i, v_atan2(im, re));
+        if (left < 16) memcpy(y + i, angles, (size_t)left * 4);
+    }
+}
 EW_LOOP(abs_c64, ew_apply1_c64_real, zf_abs)
 EW_LOOP(abs_c128, ew_apply1_c128_real, z_abs)
 EW_LOOP(angle_c128, ew_apply1_c128_real, z_angle)
@@ -195,6 +208,8 @@ VECTOR_PAIR(tanh, v_tanh, vd_tanh)
 VECTOR_PAIR(sigmoid, v_sigmoid, vd_sigmoid)
 VECTOR_PAIR(erf, v_erf, vd_erf)
 VECTOR_PAIR(erfc, v_erfc, vd_erfc)
+#define BY_VECTORS(NAME) EW_LOOP(NAME##_f32, ew_map1, v_##NAME)
+BY_VECTORS(asin) BY_VECTORS(acos) BY_VECTORS(atan) BY_VECTORS(sinh) BY_VECTORS(cosh) BY_VECTORS(asinh) BY_VECTORS(acosh) BY_VECTORS(atanh)
 D(asin, asin) D(acos, acos) D(atan, atan) D(sinh, sinh) D(cosh, cosh) D(asinh, asinh) D(acosh, acosh) D(atanh, atanh)
 D(sinc, d_sinc) D(angle, d_angle)
 EW_LOOP(angle_f32, ew_map1, f_angle)
@@ -242,7 +257,6 @@ EW_LOOP(nan_to_num_c128, ew_apply1k_c128, z_replace)
 
 // -------------------------------------------------------------------------------------------------------------- kernels
 #define VECTORS(NAME) EW_KERNEL(ew_##NAME, .f32 = NAME##_f32, .f64 = NAME##_f64, .c128 = NAME##_c128)
-#define DOUBLES(NAME) EW_KERNEL(ew_##NAME, .f64 = NAME##_f64, .c128 = NAME##_c128)
 #define ROUNDS(NAME) EW_KERNEL(ew_##NAME, .f32 = NAME##_f32, .f64 = NAME##_f64, .ints = same_ints)
 #define REALS(NAME) EW_KERNEL(ew_##NAME, .f32 = NAME##_f32, .f64 = NAME##_f64)
 #define HALVES(NAME) EW_KERNEL(ew_##NAME, .f32 = NAME##_f32, .f64 = NAME##_f64, .halves = NAME##_halves, .c128 = NAME##_c128)
@@ -256,9 +270,9 @@ EW_KERNEL(ew_nan_to_num, .f32 = nan_to_num_f32, .f64 = nan_to_num_f64, .ints = s
 HALVES(sqrt) HALVES(rsqrt) HALVES(exp) HALVES(tanh) HALVES(sigmoid)
 VECTORS(reciprocal) VECTORS(exp2) VECTORS(expm1) VECTORS(log) VECTORS(log2)
 VECTORS(log10) VECTORS(log1p) VECTORS(sin) VECTORS(cos) VECTORS(tan)
-VECTORS(angle)
+EW_KERNEL(ew_angle, .f32 = angle_f32, .f64 = angle_f64, .c64 = angle_c64, .c128 = angle_c128)
 EW_KERNEL(ew_erf, .f32 = erf_f32, .f64 = erf_f64, .halves = erf_halves)
 EW_KERNEL(ew_sinc, .f32 = sinc_f32, .f64 = sinc_f64, .c64 = sinc_c64, .c128 = sinc_c128)
-DOUBLES(asin) DOUBLES(acos) DOUBLES(atan) DOUBLES(sinh) DOUBLES(cosh) DOUBLES(asinh) DOUBLES(acosh) DOUBLES(atanh)
+VECTORS(asin) VECTORS(acos) VECTORS(atan) VECTORS(sinh) VECTORS(cosh) VECTORS(asinh) VECTORS(acosh) VECTORS(atanh)
 ROUNDS(floor) ROUNDS(ceil) ROUNDS(round) ROUNDS(trunc)
 REALS(frac) REALS(round_decimals) REALS(erfc) REALS(deg2rad) REALS(rad2deg) REALS(logit)
