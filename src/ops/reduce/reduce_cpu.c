@@ -205,15 +205,41 @@ static reader staged_reader(const reduce_job *job, reader r) {
     return r;
 }
 
+// Dense bytes that are counted where they are not 0: up to 255 of them in every lane of bytes.
+static void row_bytes(const part *p, int lane, const void *elements, int64_t n) {
+    enum { LANES = 64 };
+    const uint8_t *x = elements;
+    int64_t total = 0, i = 0;
+    while (n - i >= LANES) {
+        uint8_t lanes[LANES] = {0};
+        const int64_t rounds = (n - i) / LANES < 255 ? (n - i) / LANES : 255;
+        for (int64_t r = 0; r < rounds; r++, i += LANES)
+            for (int k = 0; k < LANES; k++) lanes[k] = (uint8_t)(lanes[k] + (x[i + k] != 0));
+        for (int k = 0; k < LANES; k++) total += lanes[k];
+    }
+    for (; i < n; i++) total += x[i] != 0;
+    p->t->s[0].i[lane] += total;
+}
+
+static reader row_reader(const reduce_job *job) {
+    if (job->op == REDUCE_COUNT && (job->in == NBX_BOOL || job->in == NBX_UINT8 || job->in == NBX_INT8)) return (reader){row_bytes, NULL, 1, true};
+    return reader_of(job);
+}
+
 // ---------------------------------------------------------------------------------------------------------- the walk
 static void walk_rows(const reduce_run *run, part *p, int lanes, const char *x, int64_t lane_step, int64_t begin, int64_t end) {
     const reduce_plan *plan = run->plan;
     const reduce_job *job = run->job;
     const int64_t step = plan->reduced ? plan->reduced_step[0] : 0;
-    const reader wide = reader_of(job);
+    const reader wide = row_reader(job);
     const bool direct = wide.direct && (step == (int64_t)nbx_dtype_size((nbx_dtype)job->in) || plan->reduced_count == 1);
-    const reader r = direct ? wide : staged_reader(job, wide);
+    const reader r = direct ? wide : staged_reader(job, reader_of(job));
     _Alignas(64) char buffer[CHUNK * 16];
+    if (direct && plan->reduced <= 1) {
+        p->index = begin, p->seen = 0;
+        for (int lane = 0; lane < lanes; lane++) r.row(p, lane, x + lane * lane_step + begin * step, end - begin);
+        return;
+    }
     for (int lane = 0; lane < lanes; lane++) {
         for (int64_t at = begin; at < end;) {
             const stretch s = stretch_at(plan, at, end);

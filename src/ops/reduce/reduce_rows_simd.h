@@ -354,8 +354,12 @@ NBX_INLINE void row_logsumexp_f64(const part *p, int lane, const double *x, int6
 NBX_INLINE double power_of(double x, double p) { return pow(fabs(x), p); }
 
 NBX_INLINE void row_prod_f64(double *into, const double *x, int64_t n) {
-    double lanes[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-    for (int64_t i = 0; i < n; i++) lanes[i & 7] *= x[i];
+    double lanes[8];
+    vf64 product = vd_set1(1.0);
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) product = vd_mul(product, vd_load(x + i));
+    vd_store(lanes, product);
+    for (; i < n; i++) lanes[i & 7] *= x[i];
     *into *= ((lanes[0] * lanes[4]) * (lanes[2] * lanes[6])) * ((lanes[1] * lanes[5]) * (lanes[3] * lanes[7]));
 }
 

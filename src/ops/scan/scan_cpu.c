@@ -116,15 +116,26 @@ NBX_INLINE void step_complex(running *r, double *x, int op) {
 }
 
 // Advances one line by n elements of `buffer` (same_line), or n lines by one element each.
-NBX_INLINE void advance(const scan_job *job, running *r, void *buffer, int64_t n, int64_t index, bool same_line, int64_t *where) {
-    const int op = job->op;
+NBX_INLINE void advance_by(const scan_job *job, int op, running *r, void *buffer, int64_t n, int64_t index, bool same_line, int64_t *where) {
+    running one = *r;
     for (int64_t k = 0; k < n; k++) {
-        running *line = same_line ? r : r + k;
+        running *line = same_line ? &one : r + k;
         const int64_t at = same_line ? index + k : index;
         if (job->domain == REDUCE_F64) step_double(line, (double *)buffer + k, at, op);
         else if (job->domain == REDUCE_I64) step_int(line, (int64_t *)buffer + k, at, op);
         else step_complex(line, (double *)buffer + 2 * k, op);
         if (where) where[k] = line->index;
+    }
+    if (same_line) *r = one;
+}
+
+NBX_INLINE void advance(const scan_job *job, running *r, void *buffer, int64_t n, int64_t index, bool same_line, int64_t *where) {
+    switch (job->op) {
+    case SCAN_SUM: advance_by(job, SCAN_SUM, r, buffer, n, index, same_line, where); break;
+    case SCAN_PROD: advance_by(job, SCAN_PROD, r, buffer, n, index, same_line, where); break;
+    case SCAN_MAX: advance_by(job, SCAN_MAX, r, buffer, n, index, same_line, where); break;
+    case SCAN_MIN: advance_by(job, SCAN_MIN, r, buffer, n, index, same_line, where); break;
+    default: advance_by(job, SCAN_LOGSUMEXP, r, buffer, n, index, same_line, where); break;
     }
 }
 
@@ -197,6 +208,56 @@ static void run(const task *t, elements *b, unit *u, int count, int64_t begin, i
         }
 }
 
+// Dense lines of float32 summed in double, or of int64: from x to y without a buffer.
+#define DIRECT(NAME, T, S, FIELD, JOIN)                                                                                \
+    NBX_INLINE void direct_##NAME(unit *u, int count, int64_t begin, int64_t end, bool sum) {                          \
+        S s[TOGETHER];                                                                                                 \
+        for (int k = 0; k < count; k++) s[k] = u[k].v.FIELD;                                                           \
+        for (int64_t i = begin; i < end; i++)                                                                          \
+            for (int k = 0; k < count; k++) {                                                                          \
+                s[k] = JOIN(s[k], (S)((const T *)(const void *)u[k].x)[i], sum);                                       \
+                ((T *)(void *)u[k].y)[i] = (T)s[k];                                                                    \
+            }                                                                                                          \
+        for (int k = 0; k < count; k++) u[k].v.FIELD = s[k];                                                           \
+    }
+DIRECT(f32, float, double, d[0], join_f64)
+DIRECT(i64, int64_t, int64_t, i, join_i64)
+
+static void direct(const task *t, unit *u, int count, int64_t begin, int64_t end) {
+    const bool sum = t->job->op == SCAN_SUM, real = t->job->domain == REDUCE_F64;
+    if (count == TOGETHER && real && sum) direct_f32(u, TOGETHER, begin, end, true);
+    else if (count == TOGETHER && real) direct_f32(u, TOGETHER, begin, end, false);
+    else if (count == TOGETHER) direct_i64(u, TOGETHER, begin, end, sum);
+    else
+        for (int k = 0; k < count; k++) {
+            if (real) direct_f32(u + k, 1, begin, end, sum);
+            else direct_i64(u + k, 1, begin, end, sum);
+        }
+}
+
+static bool is_direct(const task *t) {
+    const scan_job *j = t->job;
+    const int64_t bytes = (int64_t)nbx_dtype_size(t->out);
+    return t->l.along[0] == bytes && t->l.along[1] == bytes && j->in == j->cast && j->in == t->out &&
+           t->out == (j->domain == REDUCE_F64 ? NBX_FLOAT32 : NBX_INT64);
+}
+
+static void direct_units(void *arg, int64_t begin, int64_t end, int thread) {
+    const task *t = arg;
+    unit u[TOGETHER];
+    (void)thread;
+    for (int64_t at = begin; at < end; at += TOGETHER) {
+        const int count = end - at < TOGETHER ? (int)(end - at) : TOGETHER;
+        int64_t least = INT64_MAX;
+        for (int k = 0; k < count; k++) {
+            u[k] = unit_at(t, at + k);
+            least = u[k].n < least ? u[k].n : least;
+        }
+        direct(t, u, count, 0, least);
+        for (int k = 0; k < count; k++) direct(t, u + k, 1, least, u[k].n);
+    }
+}
+
 static void by_units(void *arg, int64_t begin, int64_t end, int thread) {
     const task *t = arg;
     elements b[TOGETHER];
@@ -260,7 +321,7 @@ static void by_pieces(nbx_pool *pool, task *t) {
             else so_far.d[0] += own.d[0];
         }
     }
-    nbx_parallel_for(pool, units, TOGETHER, by_units, t);
+    nbx_parallel_for(pool, units, TOGETHER, is_direct(t) ? direct_units : by_units, t);
 }
 
 // --------------------------------------------------------------------------------------------------- everything else
@@ -333,7 +394,8 @@ nbx_status NBX_KERNEL(scan_cpu)(nbx_op_call *c) {
             t.starts = c->scratch;
             by_pieces(c->pool, &t);
         } else {
-            nbx_parallel_for(c->pool, t.l.count, (4096 / t.l.length + TOGETHER) / TOGETHER * TOGETHER, by_units, &t);
+            nbx_parallel_for(c->pool, t.l.count, (4096 / t.l.length + TOGETHER) / TOGETHER * TOGETHER,
+                             is_direct(&t) ? direct_units : by_units, &t);
         }
         return NBX_OK;
     }
