@@ -173,9 +173,12 @@ void nbx_iter_set_blocks(nbx_iter *it, int64_t elements) {
         if (n1 < side && b0 == side && n0 > side) b0 = elements / n1 < n0 ? elements / n1 : n0;
     }
     it->crossed = crossing > 0;
-    int64_t b1 = b0 ? elements / b0 : 1;
-    if (b1 > n1) b1 = n1;
-    if (b1 < 1) b1 = 1;
+    nbx_iter_set_sides(it, b0, b0 ? elements / b0 : 1);
+}
+
+void nbx_iter_set_sides(nbx_iter *it, int64_t side0, int64_t side1) {
+    const int64_t n0 = it->dim[0].size, n1 = it->dim[1].size;
+    const int64_t b0 = side0 < n0 ? side0 : n0, b1 = side1 < 1 ? 1 : side1 < n1 ? side1 : n1;
     it->block[0] = b0;
     it->block[1] = b1;
     it->blocks[0] = b0 ? (n0 + b0 - 1) / b0 : 0;

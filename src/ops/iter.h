@@ -44,6 +44,8 @@ void nbx_iter_walk(const nbx_iter *it, char *const *base, int64_t begin, int64_t
 // Blocks: pieces of n0 x n1 elements along dims 0 and 1, at most `elements` each. Where an operand runs along another dim
 // than the output does, that dim becomes dim 1 and blocks become squares, so that both sides use whole cache lines.
 void nbx_iter_set_blocks(nbx_iter *it, int64_t elements);
+// Other sides for them, cut to the dims.
+void nbx_iter_set_sides(nbx_iter *it, int64_t side0, int64_t side1);
 typedef void (*nbx_block_fn)(void *arg, char *const *pointers, int64_t n0, int64_t n1);
 void nbx_iter_blocks(const nbx_iter *it, char *const *base, int64_t begin, int64_t end, nbx_block_fn body, void *arg);
 

@@ -274,6 +274,18 @@ static inline __attribute__((always_inline)) void turn_small(size_t bytes, char 
         }
 }
 
+// 4 rows of 4 words of 64 bits.
+static inline __attribute__((always_inline)) void turn_words(char *to, int64_t to_row, const char *from, int64_t from_row) {
+    const words a = *(const words *)(const void *)from, b = *(const words *)(const void *)(from + from_row);
+    const words c = *(const words *)(const void *)(from + 2 * from_row), d = *(const words *)(const void *)(from + 3 * from_row);
+    const words even_ab = __builtin_shufflevector(a, b, 0, 4, 2, 6), odd_ab = __builtin_shufflevector(a, b, 1, 5, 3, 7);
+    const words even_cd = __builtin_shufflevector(c, d, 0, 4, 2, 6), odd_cd = __builtin_shufflevector(c, d, 1, 5, 3, 7);
+    *(words *)(void *)to = __builtin_shufflevector(even_ab, even_cd, 0, 1, 4, 5);
+    *(words *)(void *)(to + to_row) = __builtin_shufflevector(odd_ab, odd_cd, 0, 1, 4, 5);
+    *(words *)(void *)(to + 2 * to_row) = __builtin_shufflevector(even_ab, even_cd, 2, 3, 6, 7);
+    *(words *)(void *)(to + 3 * to_row) = __builtin_shufflevector(odd_ab, odd_cd, 2, 3, 6, 7);
+}
+
 enum { SQUARE_ROWS = 16 };  // of the source, whose rows are dense
 static inline __attribute__((always_inline)) int64_t square_columns(size_t bytes) { return bytes == 1 ? 32 : 16; }
 
@@ -282,6 +294,9 @@ static inline __attribute__((always_inline)) void turn_square(size_t bytes, char
         v_copy_transposed((float *)(void *)to, to_row / 4, (const float *)(const void *)from, from_row / 4);
     } else if (bytes < 4) {
         for (int i = 0; i < SQUARE_ROWS; i += (int)(8 / bytes)) turn_small(bytes, to + i * (int)bytes, to_row, from + i * from_row, from_row);
+    } else if (bytes == 8) {
+        for (int64_t j = 0; j < square_columns(bytes); j += 4)
+            for (int64_t i = 0; i < SQUARE_ROWS; i += 4) turn_words(to + i * 8 + j * to_row, to_row, from + i * from_row + j * 8, from_row);
     } else {
         move_rows(bytes, to, (int64_t)bytes, to_row, from, from_row, (int64_t)bytes, SQUARE_ROWS, square_columns(bytes));
     }

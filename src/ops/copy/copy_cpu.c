@@ -34,16 +34,17 @@ static void clamped(const nbx_copy_plan *p, char *to, const char *from, int64_t 
     NBX_KERNEL(nbx_store_block)(NBX_FLOAT16, to, NBX_FLOAT32, tile, n0, n1, d[0].stride[0], d[1].stride[0]);
 }
 
-enum { ROOM = 65536 };  // of a block: 256 x 256 bytes
-
 // A dense block made of any source, and streamed row by row.
 static void stream_block(const nbx_copy_plan *p, char *to, const char *from, int64_t n0, int64_t n1) {
-    _Alignas(64) char tile[ROOM];
+    _Alignas(64) char tile[NBX_TURNED_BYTES];
     const nbx_iter_dim *d = p->iter.dim;
     const nbx_dtype dtype = (nbx_dtype)p->to;
     const int64_t bytes = (int64_t)nbx_dtype_size(dtype);
+    const int64_t together = p->iter.crossed && n1 >= NBX_TURNED_BYTES / NBX_TURNED_RUN ? 16 : n0;  // rows of the source, so many that the prefetcher follows all
     if (dtype == (nbx_dtype)p->from)
-        NBX_KERNEL(nbx_move_block)((size_t)bytes, tile, bytes, n0 * bytes, from, d[0].stride[1], d[1].stride[1], n0, n1);
+        for (int64_t i = 0; i < n0; i += together)
+            NBX_KERNEL(nbx_move_block)((size_t)bytes, tile + i * bytes, bytes, n0 * bytes, from + i * d[0].stride[1], d[0].stride[1],
+                                       d[1].stride[1], n0 - i < together ? n0 - i : together, n1);
     else NBX_KERNEL(nbx_load_block)(dtype, tile, (nbx_dtype)p->from, from, n0, n1, d[0].stride[1], d[1].stride[1]);
     if (n1 == 1 || d[1].stride[0] == n0 * bytes) stream_bytes(to, tile, (size_t)(n0 * n1 * bytes));
     else

@@ -20,6 +20,10 @@ ELEMENT_INLINE void convert(nbx_dtype to_dtype, void *to, nbx_dtype from_dtype, 
 
 void nbx_convert_run(nbx_dtype to_dtype, char *to, int64_t to_stride, nbx_dtype from_dtype, const char *from, int64_t from_stride,
                      int64_t count) {
+    if (to_dtype == from_dtype) {
+        nbx_move_run_1d((int)nbx_dtype_size(to_dtype), count, to, to_stride, from, from_stride);
+        return;
+    }
     for (int64_t i = 0; i < count; i++) convert(to_dtype, to + i * to_stride, from_dtype, from + i * from_stride);
 }
 

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "cpu/cache.h"
+
 enum { GRAIN_BYTES = 64 << 10, TILE = 16 };
 
 #define INLINE static inline __attribute__((always_inline))
@@ -12,11 +14,36 @@ INLINE void strided(size_t width, int64_t count, char *to, int64_t to_stride, co
     for (int64_t i = 0; i < count; i++) memcpy(to + i * to_stride, from + i * from_stride, width);
 }
 
+// Backwards, 16 bytes at a time.
+#define REVERSED(BITS, ...)                                                                                            \
+    typedef uint##BITS##_t lanes_##BITS __attribute__((vector_size(16), aligned(1), may_alias));                       \
+    static void reversed_##BITS(int64_t count, char *to, const char *from) {                                           \
+        enum { WIDTH = BITS / 8, LANES = 16 / WIDTH };                                                                 \
+        int64_t i = 0;                                                                                                 \
+        for (; i + LANES <= count; i += LANES) {                                                                       \
+            const lanes_##BITS x = *(const lanes_##BITS *)(const void *)(from - (i + LANES - 1) * WIDTH);              \
+            *(lanes_##BITS *)(void *)(to + i * WIDTH) = __builtin_shufflevector(x, x, __VA_ARGS__);                    \
+        }                                                                                                              \
+        strided(WIDTH, count - i, to + i * WIDTH, WIDTH, from - i * WIDTH, -WIDTH);                                    \
+    }
+REVERSED(8, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+REVERSED(16, 7, 6, 5, 4, 3, 2, 1, 0)
+REVERSED(32, 3, 2, 1, 0)
+REVERSED(64, 1, 0)
+
+INLINE void reversed(size_t width, int64_t count, char *to, const char *from) {
+    if (width == 1) reversed_8(count, to, from);
+    else if (width == 2) reversed_16(count, to, from);
+    else if (width == 4) reversed_32(count, to, from);
+    else if (width == 8) reversed_64(count, to, from);
+    else strided(width, count, to, (int64_t)width, from, -(int64_t)width);
+}
+
 INLINE void run_of(size_t width, int64_t count, char *to, int64_t to_stride, const char *from, int64_t from_stride) {
     const int64_t w = (int64_t)width;
     if (to_stride == w && from_stride == w) memcpy(to, from, (size_t)count * width);
     else if (to_stride == w && from_stride == 0) strided(width, count, to, w, from, 0);
-    else if (to_stride == w && from_stride == -w) strided(width, count, to, w, from, -w);
+    else if (to_stride == w && from_stride == -w) reversed(width, count, to, from);
     else if (to_stride == w) strided(width, count, to, w, from, from_stride);
     else strided(width, count, to, to_stride, from, from_stride);
 }
@@ -90,6 +117,7 @@ typedef struct job {
     const nbx_move *m;
     int outer_rank;            // dims walked one by one
     bool tiles;                // the last two dims are a transpose
+    bool stream;               // runs of bytes, and more than the caches hold
     int64_t pieces, step;      // the split dim is cut into pieces of step elements
 } job;
 
@@ -103,7 +131,8 @@ static void inner(const job *j, char *to, const char *from, int64_t begin, int64
         transpose_run(m->width, end - begin, m->shape[d], to, m->to_stride[d - 1], from, m->from_stride[d]);
     } else {
         to += begin * m->to_stride[d], from += begin * m->from_stride[d];
-        nbx_move_run_1d(m->width, end - begin, to, m->to_stride[d], from, m->from_stride[d]);
+        if (j->stream) nbx_copy_past_caches(to, from, (size_t)((end - begin) * m->width));
+        else nbx_move_run_1d(m->width, end - begin, to, m->to_stride[d], from, m->from_stride[d]);
     }
 }
 
@@ -150,6 +179,7 @@ void nbx_move_run(nbx_pool *pool, nbx_move *m) {
     int64_t count = 1, bytes = m->width;
     for (int d = 0; d < j.outer_rank; d++) count *= m->shape[d];
     for (int d = j.outer_rank; d < m->rank; d++) bytes *= m->shape[d];
+    j.stream = m->rank > 0 && m->to_stride[last] == m->width && m->from_stride[last] == m->width && nbx_past_caches(count * bytes);
     if (bytes > GRAIN_BYTES && m->rank > 0) {
         const int64_t whole = m->shape[j.outer_rank], each = bytes / whole;
         j.step = each >= GRAIN_BYTES ? 1 : (GRAIN_BYTES / each + TILE - 1) / TILE * TILE;
