@@ -43,21 +43,37 @@ ELEMENT_INLINE void combine_complex(nbx_combine how, nbx_dtype d, char *to, cons
     element_set_imag(d, to, add ? b + y : a * y + b * x);
 }
 
-ELEMENT_INLINE void combine_run(nbx_combine how, nbx_dtype d, char *to, int64_t to_stride, const char *from, int64_t from_stride,
-                                int64_t count) {
-    for (int64_t i = 0; i < count; i++, to += to_stride, from += from_stride) {
-        if (d == NBX_COMPLEX64 || d == NBX_COMPLEX128) combine_complex(how, d, to, from);
-        else if (d == NBX_FLOAT64) element_put_f64(to, combine_double(how, element_get_f64(to), element_get_f64(from)));
-        else if (d == NBX_FLOAT32) element_put_f32(to, combine_float(how, element_get_f32(to), element_get_f32(from)));
-        else if (d == NBX_FLOAT16 || d == NBX_BFLOAT16)
-            element_set_float(d, to, combine_float(how, element_float(d, to), element_float(d, from)));
-        else element_set_int(d, to, combine_int(how, d == NBX_UINT64, element_int(d, to), element_int(d, from)));
+ELEMENT_INLINE void combine_one(nbx_combine how, nbx_dtype d, char *to, const char *from) {
+    if (d == NBX_COMPLEX64 || d == NBX_COMPLEX128) combine_complex(how, d, to, from);
+    else if (d == NBX_FLOAT64) element_put_f64(to, combine_double(how, element_get_f64(to), element_get_f64(from)));
+    else if (d == NBX_FLOAT32) element_put_f32(to, combine_float(how, element_get_f32(to), element_get_f32(from)));
+    else if (d == NBX_FLOAT16 || d == NBX_BFLOAT16) element_set_float(d, to, combine_float(how, element_float(d, to), element_float(d, from)));
+    else element_set_int(d, to, combine_int(how, d == NBX_UINT64, element_int(d, to), element_int(d, from)));
+}
+
+ELEMENT_INLINE int64_t width_of(nbx_dtype d) {  // known to the compiler
+    switch (d) {
+    case NBX_BOOL: case NBX_UINT8: case NBX_INT8: return 1;
+    case NBX_INT16: case NBX_UINT16: case NBX_FLOAT16: case NBX_BFLOAT16: return 2;
+    case NBX_INT32: case NBX_UINT32: case NBX_FLOAT32: return 4;
+    case NBX_COMPLEX128: return 16;
+    default: return 8;
     }
 }
 
 #define RUN(how, dtype)                                                                                                \
     static void how##_##dtype(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t count) {     \
-        combine_run(NBX_COMBINE_##how, NBX_##dtype, to, to_stride, from, from_stride, count);                          \
+        const int64_t width = width_of(NBX_##dtype);                                                                   \
+        if (to_stride == width && from_stride == width)                                                                \
+            for (int64_t i = 0; i < count; i++) combine_one(NBX_COMBINE_##how, NBX_##dtype, to + i * width, from + i * width); \
+        else                                                                                                           \
+            for (int64_t i = 0; i < count; i++, to += to_stride, from += from_stride)                                  \
+                combine_one(NBX_COMBINE_##how, NBX_##dtype, to, from);                                                 \
+    }                                                                                                                  \
+    static void how##_AT_##dtype(char *to, int64_t to_step, const int64_t *index, const char *from, int64_t from_step, \
+                                 int64_t count) {                                                                      \
+        for (int64_t i = 0; i < count; i++, from += from_step)                                                         \
+            combine_one(NBX_COMBINE_##how, NBX_##dtype, to + index[i] * to_step, from);                                \
     }
 #define RUNS(how)                                                                                                      \
     RUN(how, UINT8) RUN(how, INT8) RUN(how, INT16) RUN(how, INT32) RUN(how, INT64) RUN(how, FLOAT16) RUN(how, FLOAT32) \
@@ -71,21 +87,24 @@ RUN(ADD, COMPLEX128)
 RUN(MUL, COMPLEX64)
 RUN(MUL, COMPLEX128)
 
+typedef struct both_ways {
+    nbx_combine_fn run;
+    nbx_combine_at_fn at;
+} both_ways;
+#define WAYS(how, dtype) [NBX_##dtype] = {how##_##dtype, how##_AT_##dtype}
 #define ROW(how)                                                                                                       \
-    [NBX_COMBINE_##how] = {[NBX_UINT8] = how##_UINT8,       [NBX_INT8] = how##_INT8,       [NBX_INT16] = how##_INT16,     \
-                           [NBX_INT32] = how##_INT32,       [NBX_INT64] = how##_INT64,     [NBX_FLOAT16] = how##_FLOAT16, \
-                           [NBX_FLOAT32] = how##_FLOAT32,   [NBX_FLOAT64] = how##_FLOAT64, [NBX_BOOL] = how##_BOOL,       \
-                           [NBX_BFLOAT16] = how##_BFLOAT16, [NBX_UINT16] = how##_UINT16,   [NBX_UINT32] = how##_UINT32,   \
-                           [NBX_UINT64] = how##_UINT64}
-static const nbx_combine_fn functions[NBX_COMBINE_MIN + 1][NBX_DTYPE_COUNT] = {ROW(ADD), ROW(MUL), ROW(MAX), ROW(MIN)};
+    WAYS(how, UINT8), WAYS(how, INT8), WAYS(how, INT16), WAYS(how, INT32), WAYS(how, INT64), WAYS(how, FLOAT16),       \
+        WAYS(how, FLOAT32), WAYS(how, FLOAT64), WAYS(how, BOOL), WAYS(how, BFLOAT16), WAYS(how, UINT16),               \
+        WAYS(how, UINT32), WAYS(how, UINT64)
+static const both_ways functions[NBX_COMBINE_MIN + 1][NBX_DTYPE_COUNT] = {
+    [NBX_COMBINE_ADD] = {ROW(ADD), WAYS(ADD, COMPLEX64), WAYS(ADD, COMPLEX128)},
+    [NBX_COMBINE_MUL] = {ROW(MUL), WAYS(MUL, COMPLEX64), WAYS(MUL, COMPLEX128)},
+    [NBX_COMBINE_MAX] = {ROW(MAX)},
+    [NBX_COMBINE_MIN] = {ROW(MIN)},
+};
 
-nbx_combine_fn nbx_combine_of(nbx_combine how, nbx_dtype dtype) {
-    if (how == NBX_COMBINE_ADD && dtype == NBX_COMPLEX64) return ADD_COMPLEX64;
-    if (how == NBX_COMBINE_ADD && dtype == NBX_COMPLEX128) return ADD_COMPLEX128;
-    if (how == NBX_COMBINE_MUL && dtype == NBX_COMPLEX64) return MUL_COMPLEX64;
-    if (how == NBX_COMBINE_MUL && dtype == NBX_COMPLEX128) return MUL_COMPLEX128;
-    return functions[how][dtype];
-}
+nbx_combine_fn nbx_combine_of(nbx_combine how, nbx_dtype dtype) { return functions[how][dtype].run; }
+nbx_combine_at_fn nbx_combine_at_of(nbx_combine how, nbx_dtype dtype) { return functions[how][dtype].at; }
 
 static int64_t least_int(nbx_dtype d) {
     if (!nbx_dtype_is_signed(d)) return 0;

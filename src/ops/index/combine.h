@@ -18,6 +18,9 @@ typedef enum nbx_combine { NBX_COMBINE_SET, NBX_COMBINE_ADD, NBX_COMBINE_MUL, NB
 typedef void (*nbx_combine_fn)(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t count);
 // NULL: the dtype has no such operation (order of complex numbers; float8).
 nbx_combine_fn nbx_combine_of(nbx_combine how, nbx_dtype dtype);
+// The same to the elements of a table that an index names, steps in bytes: to[index[i]] = to[index[i]] op from[i].
+typedef void (*nbx_combine_at_fn)(char *to, int64_t to_step, const int64_t *index, const char *from, int64_t from_step, int64_t count);
+nbx_combine_at_fn nbx_combine_at_of(nbx_combine how, nbx_dtype dtype);
 // What combining starts from: 0, 1, the least or the greatest value. 16 bytes.
 void nbx_combine_identity(nbx_combine how, nbx_dtype dtype, void *element);
 // to[i] = to[i] / count, integers rounded down.

@@ -97,27 +97,43 @@ static int64_t count_true(nbx_op_call *c, count *k) {
 }
 
 // -------------------------------------------------------------------------------------------------------------- nonzero
+// Which of a block are true, without a branch: 6.4 ns an element of a random mask with one.
+static int64_t true_places(const uint8_t *truth, int64_t size, int32_t *places) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < size; i++) {
+        places[n] = (int32_t)i;
+        n += truth[i];
+    }
+    return n;
+}
+
 static void write_places(void *arg, int64_t first, int64_t last, int thread) {
     (void)thread;
     const count *k = arg;
     const nbx_tensor *m = k->mask;
     uint8_t truth[BLOCK];
+    int32_t places[BLOCK + 1];
     int64_t at[NBX_MAX_RANK];
-    for (int64_t b = first; b < last; b++) {
-        const int64_t size = block_truth(k, b, truth);
-        int64_t rest = b * BLOCK, row = k->starts[b];
+    for (int64_t b = first; b < last && m->rank > 0; b++) {
+        const int64_t size = block_truth(k, b, truth), row = k->starts[b], inner = m->rank - 1, width = m->shape[inner];
+        int64_t rest = b * BLOCK, n = true_places(truth, size, places);
+        if (n > k->limit - row) n = k->limit - row;
         for (int d = m->rank - 1; d >= 0; d--) {
             at[d] = rest % m->shape[d];
             rest /= m->shape[d];
         }
-        for (int64_t i = 0; i < size; i++) {
-            for (int d = 0; truth[i] && row < k->limit && d < m->rank; d++)
-                element_put_i64(k->to + 8 * (row * k->row_step + d * k->column_step), at[d]);
-            row += truth[i];
-            for (int d = m->rank - 1; d >= 0; d--) {
-                if (++at[d] < m->shape[d]) break;
-                at[d] = 0;
+        int64_t line = -at[inner];  // where in the block the line of the last dim begins
+        char *to = k->to + 8 * row * k->row_step;
+        for (int64_t i = 0; i < n; i++, to += 8 * k->row_step) {
+            while (places[i] - line >= width) {
+                line += width;
+                for (int64_t d = inner - 1; d >= 0; d--) {
+                    if (++at[d] < m->shape[d]) break;
+                    at[d] = 0;
+                }
             }
+            for (int64_t d = 0; d < inner; d++) element_put_i64(to + 8 * d * k->column_step, at[d]);
+            element_put_i64(to + 8 * inner * k->column_step, places[i] - line);
         }
     }
 }
@@ -189,12 +205,8 @@ static nbx_status nonzero_static(nbx_op_call *c) {
 }
 
 // -------------------------------------------------------------------------------------------------------- masked_select
-ELEMENT_INLINE void pick(size_t width, const uint8_t *truth, int64_t size, const char *from, char *to) {
-    for (int64_t i = 0; i < size; i++) {
-        if (!truth[i]) continue;
-        memcpy(to, from + i * (int64_t)width, width);
-        to += width;
-    }
+ELEMENT_INLINE void pick(size_t width, const int32_t *places, int64_t found, const char *from, char *to) {
+    for (int64_t i = 0; i < found; i++) memcpy(to + i * (int64_t)width, from + places[i] * (int64_t)width, width);
 }
 
 static void pick_blocks(void *arg, int64_t first, int64_t last, int thread) {
@@ -202,16 +214,17 @@ static void pick_blocks(void *arg, int64_t first, int64_t last, int thread) {
     const count *k = arg;
     const int64_t width = (int64_t)nbx_dtype_size((nbx_dtype)k->from->dtype);
     uint8_t truth[BLOCK];
+    int32_t places[BLOCK + 1];
     for (int64_t b = first; b < last; b++) {
-        const int64_t size = block_truth(k, b, truth);
+        const int64_t n = true_places(truth, block_truth(k, b, truth), places);
         const char *from = (const char *)nbx_data(k->from) + b * BLOCK * width;
         char *to = k->to + k->starts[b] * width;
         switch (width) {
-        case 1: pick(1, truth, size, from, to); break;
-        case 2: pick(2, truth, size, from, to); break;
-        case 4: pick(4, truth, size, from, to); break;
-        case 8: pick(8, truth, size, from, to); break;
-        default: pick(16, truth, size, from, to); break;
+        case 1: pick(1, places, n, from, to); break;
+        case 2: pick(2, places, n, from, to); break;
+        case 4: pick(4, places, n, from, to); break;
+        case 8: pick(8, places, n, from, to); break;
+        default: pick(16, places, n, from, to); break;
         }
     }
 }
@@ -255,6 +268,23 @@ static void broadcast_strides(const nbx_tensor *t, const nbx_tensor *to, int64_t
     for (int d = 0; d < to->rank; d++) bytes[d] = nbx_broadcast_stride(t, to->rank, d) * (int64_t)nbx_dtype_size((nbx_dtype)t->dtype);
 }
 
+// The same where mask, source and result are dense: block by block. false: the source is too short.
+static bool scatter_dense(const nbx_tensor *mask, const nbx_tensor *source, const nbx_tensor *out) {
+    const int64_t width = (int64_t)nbx_dtype_size((nbx_dtype)out->dtype);
+    const count k = {.mask = mask};
+    const char *from = nbx_data(source);
+    uint8_t truth[BLOCK];
+    int32_t places[BLOCK + 1];
+    for (int64_t b = 0, used = 0; b < blocks_of(mask); b++) {
+        const int64_t n = true_places(truth, block_truth(&k, b, truth), places);
+        char *to = (char *)nbx_data(out) + b * BLOCK * width;
+        if (n > source->numel - used) return false;
+        for (int64_t i = 0; i < n; i++, from += width) memcpy(to + places[i] * width, from, (size_t)width);
+        used += n;
+    }
+    return true;
+}
+
 static nbx_status masked_scatter(nbx_op_call *c) {
     const nbx_tensor *self = arg_tensor(c, 0), *mask = arg_tensor(c, 1), *source = arg_tensor(c, 2), *out = out_get(c, 0);
     const int64_t width = (int64_t)nbx_dtype_size((nbx_dtype)out->dtype);
@@ -269,6 +299,10 @@ static nbx_status masked_scatter(nbx_op_call *c) {
         memcpy(m.to_stride, out_step, sizeof(int64_t) * (size_t)out->rank);
         memcpy(m.from_stride, self_step, sizeof(int64_t) * (size_t)out->rank);
         nbx_move_run(c->pool, &m);
+    }
+    if (mask->contiguous && source->contiguous && out->contiguous && mask->numel == out->numel) {
+        if (scatter_dense(mask, source, out)) return NBX_OK;
+        return nbx_call_fail(c, NBX_ERROR_SHAPE, "source has %lld elements, fewer than the mask has true ones", (long long)source->numel);
     }
     const char *truth = nbx_data(mask), *from = nbx_data(source);
     char *to = nbx_data(out);

@@ -11,7 +11,7 @@
 #include "ops/shape/element.h"
 #include "ops/shape/move.h"
 
-enum { CHUNK = 512, PIECE_BYTES = 64 << 10, GRAIN_BYTES = 32 << 10 };
+enum { CHUNK = 512, LONG_CHUNK = 4096, PIECE_BYTES = 64 << 10, GRAIN_BYTES = 32 << 10 };
 
 // ----------------------------------------------------------------------------------------------------------------- plan
 static void add_dim(nbx_row_dims *dims, int64_t size, int64_t stride) {
@@ -149,7 +149,7 @@ typedef struct job {
     const nbx_rows *r;
     nbx_combine_fn combine;      // NULL: the bytes are set
     int64_t entries, befores;    // of the index; of the dims before
-    int64_t chunks;              // of a read
+    int64_t chunk, chunks;       // entries of one of a read; how many
     int64_t parts, span;         // of a write: the table offset span is cut into parts
     int64_t pieces, step;        // of a row: its first dim is cut into pieces of step
     bool failed;
@@ -158,7 +158,7 @@ typedef struct job {
 } job;
 
 typedef struct chunk {
-    int64_t table[CHUNK], rows[CHUNK];  // byte offsets of each entry
+    int64_t table[LONG_CHUNK], rows[LONG_CHUNK];  // byte offsets of each entry
     int64_t count;
 } chunk;
 
@@ -224,7 +224,7 @@ static void row_offsets(const nbx_rows *r, int64_t begin, chunk *k) {
 }
 
 static bool load_chunk(job *j, int64_t begin, chunk *k) {
-    k->count = j->entries - begin < CHUNK ? j->entries - begin : CHUNK;
+    k->count = j->entries - begin < j->chunk ? j->entries - begin : j->chunk;
     memset(k->table, 0, sizeof(int64_t) * (size_t)k->count);
     for (int i = 0; i < j->r->count; i++)
         if (!add_offsets(j, i, begin, k)) return false;
@@ -258,20 +258,24 @@ static void move_row(const job *j, char *table, char *rows, int64_t begin, int64
 }
 
 #define INLINE static inline __attribute__((always_inline))
-INLINE void read_elements(size_t width, const chunk *k, const char *table, char *rows) {
-    for (int64_t e = 0; e < k->count; e++) memcpy(rows + k->rows[e], table + k->table[e], width);
+INLINE void read_elements(size_t width, bool dense, const chunk *k, const char *table, char *rows) {
+    if (dense)
+        for (int64_t e = 0; e < k->count; e++) memcpy(rows + k->rows[0] + e * (int64_t)width, table + k->table[e], width);
+    else
+        for (int64_t e = 0; e < k->count; e++) memcpy(rows + k->rows[e], table + k->table[e], width);
 }
 
 // All rows of a chunk whose place lies in the given part.
 static void move_chunk(const job *j, const chunk *k, char *table, char *rows, int64_t part, int64_t begin, int64_t end) {
     const nbx_rows *r = j->r;
     if (!r->write && r->after.rank == 0) {
+        const bool dense_rows = r->index_rank == 1 && r->index_rows[0] == r->width;
         switch (r->width) {
-        case 1: read_elements(1, k, table, rows); break;
-        case 2: read_elements(2, k, table, rows); break;
-        case 4: read_elements(4, k, table, rows); break;
-        case 8: read_elements(8, k, table, rows); break;
-        default: read_elements(16, k, table, rows); break;
+        case 1: read_elements(1, dense_rows, k, table, rows); break;
+        case 2: read_elements(2, dense_rows, k, table, rows); break;
+        case 4: read_elements(4, dense_rows, k, table, rows); break;
+        case 8: read_elements(8, dense_rows, k, table, rows); break;
+        default: read_elements(16, dense_rows, k, table, rows); break;
         }
         return;
     }
@@ -310,7 +314,7 @@ static void read_units(void *arg, int64_t first, int64_t last, int thread) {
     for (int64_t u = first; u < last; u++) {
         int64_t begin, end;
         const int64_t piece = u % j->pieces, before = u / j->pieces % j->befores, at = u / j->pieces / j->befores;
-        if (at != loaded && !load_chunk(j, at * CHUNK, &k)) return;
+        if (at != loaded && !load_chunk(j, at * j->chunk, &k)) return;
         loaded = at;
         char *table = j->r->table, *rows = j->r->rows;
         seek(&j->r->before, before, &table, &rows);
@@ -324,7 +328,7 @@ static void write_units(void *arg, int64_t first, int64_t last, int thread) {
     (void)thread;
     job *j = arg;
     chunk k;
-    for (int64_t at = 0; at < j->entries; at += CHUNK) {
+    for (int64_t at = 0; at < j->entries; at += j->chunk) {
         if (!load_chunk(j, at, &k)) return;
         for (int64_t u = first; u < last; u++) {
             int64_t begin, end;
@@ -339,9 +343,10 @@ static void write_units(void *arg, int64_t first, int64_t last, int thread) {
 
 static void check_chunks(void *arg, int64_t first, int64_t last, int thread) {
     (void)thread;
+    job *j = arg;
     chunk k;
     for (int64_t at = first; at < last; at++)
-        if (!load_chunk(arg, at * CHUNK, &k)) return;
+        if (!load_chunk(j, at * j->chunk, &k)) return;
 }
 
 static nbx_status finish(nbx_op_call *c, const job *j) {
@@ -358,7 +363,8 @@ nbx_status nbx_rows_run(nbx_op_call *c, nbx_rows *r) {
     job j = {.r = r, .entries = product(r->index_rank, r->index_shape), .befores = product(r->before.rank, r->before.shape),
              .parts = 1, .span = 1, .pieces = 1, .step = INT64_MAX};
     const int64_t row = product(r->after.rank, r->after.shape) * r->width;
-    j.chunks = (j.entries + CHUNK - 1) / CHUNK;
+    j.chunk = !r->write && r->after.rank == 0 && j.befores > 1 ? LONG_CHUNK : CHUNK;
+    j.chunks = (j.entries + j.chunk - 1) / j.chunk;
     if (row == 0 || j.befores == 0) {  // nothing to move, but indices are checked; of a dim of size 0 none is right
         nbx_parallel_for(c->pool, j.chunks, 16, check_chunks, &j);
         return finish(c, &j);
@@ -370,7 +376,7 @@ nbx_status nbx_rows_run(nbx_op_call *c, nbx_rows *r) {
         j.pieces = (r->after.shape[0] + j.step - 1) / j.step;
     }
     if (!r->write) {
-        const int64_t unit = row / j.pieces * (j.entries < CHUNK ? j.entries : CHUNK) + 1;
+        const int64_t unit = row / j.pieces * (j.entries < j.chunk ? j.entries : j.chunk) + 1;
         nbx_parallel_for(c->pool, j.chunks * j.befores * j.pieces, unit >= GRAIN_BYTES ? 1 : GRAIN_BYTES / unit + 1, read_units, &j);
         return finish(c, &j);
     }

@@ -19,6 +19,7 @@ typedef struct walk {
     int width;
     bool write;
     nbx_combine_fn combine;          // NULL: bytes are set
+    nbx_combine_at_fn combine_at;    // the same along a line
     int64_t size, table_step;        // of the indexed dim; steps and strides in bytes
     int64_t length, index_step, values_step;  // along dim
     int64_t inner, index_inner, table_inner, values_inner;  // a dim walked inside, for locality
@@ -94,8 +95,45 @@ ELEMENT_INLINE void block_of(walk *w, size_t width, bool wide, bool write, const
     }
 }
 
+// A line alone, its int64 indices dense: all are checked, then all are followed.
+static bool check_line(walk *w, const int64_t *index) {
+    bool bad = false;
+    for (int64_t j = 0; j < w->length; j++) bad |= (uint64_t)index[j] >= (uint64_t)w->size;
+    for (int64_t j = 0; bad && j < w->length; j++)
+        if ((uint64_t)index[j] >= (uint64_t)w->size) {
+            report(w, index[j]);
+            break;
+        }
+    return !bad;
+}
+
+ELEMENT_INLINE void line_of(const walk *w, size_t width, bool write, bool dense, const int64_t *index, char *table, char *values) {
+    const int64_t step = dense ? (int64_t)width : w->values_step, table_step = dense ? (int64_t)width : w->table_step;
+    for (int64_t j = 0; j < w->length; j++) move_one(width, write, table + index[j] * table_step, values + j * step);
+}
+
+static void line(walk *w, const int64_t *index, char *table, char *values) {
+    const bool dense = w->values_step == w->width && w->table_step == w->width;
+#define LINE_OF(width)                                                                                                 \
+    (!w->write ? dense ? line_of(w, width, false, true, index, table, values) : line_of(w, width, false, false, index, table, values) \
+     : dense   ? line_of(w, width, true, true, index, table, values)                                                   \
+               : line_of(w, width, true, false, index, table, values))
+    if (!check_line(w, index)) return;
+    if (w->combine) w->combine_at(table, w->table_step, index, values, w->values_step, w->length);
+    else if (w->width == 4) LINE_OF(4);
+    else if (w->width == 8) LINE_OF(8);
+    else if (w->width == 2) LINE_OF(2);
+    else if (w->width == 1) LINE_OF(1);
+    else LINE_OF(16);
+#undef LINE_OF
+}
+
 static void block(walk *w, const char *index, char *table, char *values, int64_t inner, int64_t low, int64_t high) {
     const bool wide = w->index->dtype == NBX_INT64;
+    if (wide && inner == 1 && w->index_step == 8 && w->parts == 1) {
+        line(w, (const int64_t *)(const void *)index, table, values);
+        return;
+    }
 #define BLOCK_OF(width, write)                                                                                         \
     (wide ? block_of(w, width, true, write, index, table, values, inner, low, high)                                    \
           : block_of(w, width, false, write, index, table, values, inner, low, high))
@@ -246,9 +284,10 @@ static nbx_status scatter_infer(nbx_op_call *c) {
     return out_new(c, 0, (nbx_dtype)self->dtype, self->rank, self->shape, NULL) ? NBX_OK : c->ctx->status;
 }
 
-static nbx_status write(nbx_op_call *c, const nbx_tensor *table, const nbx_tensor *values, char *data, nbx_combine_fn combine) {
+static nbx_status write(nbx_op_call *c, const nbx_tensor *table, const nbx_tensor *values, char *data, nbx_combine how) {
     const int d = (int)arg_int(c, 1);
-    walk w = {.table = nbx_data(table), .values = data, .write = true, .combine = combine};
+    walk w = {.table = nbx_data(table), .values = data, .write = true};
+    if (how != NBX_COMBINE_SET) w.combine = nbx_combine_of(how, (nbx_dtype)table->dtype), w.combine_at = nbx_combine_at_of(how, (nbx_dtype)table->dtype);
     plan(&w, d, arg_tensor(c, 2), table, values);
     return run(c, &w, d);
 }
@@ -275,7 +314,7 @@ static nbx_status count_all(nbx_op_call *c, const nbx_tensor *out, bool include_
     nbx_strides_contiguous(out->rank, out->shape, stride);
     nbx_storage memory = {.data = counts};
     nbx_tensor table = {.dtype = NBX_INT64, .rank = out->rank, .numel = out->numel, .storage = &memory, .shape = out->shape, .stride = stride};
-    return write(c, &table, NULL, (char *)&one, nbx_combine_of(NBX_COMBINE_ADD, NBX_INT64));
+    return write(c, &table, NULL, (char *)&one, NBX_COMBINE_ADD);
 }
 
 static nbx_status scatter(nbx_op_call *c) {
@@ -290,11 +329,10 @@ static nbx_status scatter(nbx_op_call *c) {
     if (index->numel == 0) return NBX_OK;
     if (!include_self) {
         nbx_combine_identity(how, (nbx_dtype)out->dtype, value);
-        if (write(c, out, NULL, value, NULL) != NBX_OK) return c->ctx->status;
+        if (write(c, out, NULL, value, NBX_COMBINE_SET) != NBX_OK) return c->ctx->status;
     }
     if (src == NULL) nbx_scalar_element(&c->args[3], (nbx_dtype)out->dtype, value);
-    const nbx_combine_fn combine = how == NBX_COMBINE_SET ? NULL : nbx_combine_of(how, (nbx_dtype)out->dtype);
-    if (write(c, out, src, src ? nbx_data(src) : value, combine) != NBX_OK || !mean) return c->ctx->status;
+    if (write(c, out, src, src ? nbx_data(src) : value, how) != NBX_OK || !mean) return c->ctx->status;
     if (count_all(c, out, include_self) != NBX_OK) return c->ctx->status;
     divide_all(out, c->scratch);
     return NBX_OK;

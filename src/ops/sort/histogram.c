@@ -161,6 +161,15 @@ static nbx_status histogram(nbx_op_call *c) {
 }
 
 // -------------------------------------------------------------------------------------------------------------- bincount
+enum { PART = 512 };
+
+// Elements of a contiguous tensor from i on, up to PART of them, in another dtype; how many there are.
+static int64_t part_of(const nbx_tensor *t, nbx_dtype to, int64_t i, void *values) {
+    const int64_t width = (int64_t)nbx_dtype_size((nbx_dtype)t->dtype), n = t->numel - i < PART ? t->numel - i : PART;
+    nbx_convert_run(to, values, (int64_t)nbx_dtype_size(to), (nbx_dtype)t->dtype, (const char *)nbx_data(t) + i * width, width, n);
+    return n;
+}
+
 static nbx_status bincount(nbx_op_call *c) {
     const nbx_tensor *self = nbx_on_host(c->ctx, arg_tensor(c, 0)), *weights = arg_tensor(c, 1);
     const int64_t least = arg_int(c, 2);
@@ -172,24 +181,30 @@ static nbx_status bincount(nbx_op_call *c) {
     if (self->rank != 1 && self->numel != 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "takes a vector, not a tensor of %d dims", self->rank);
     if (weights != NULL && self->numel > 0 && (weights->rank != 1 || weights->numel != self->numel))
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "%lld weights for %lld elements", (long long)weights->numel, (long long)self->numel);
-    const int64_t width = (int64_t)nbx_dtype_size(d);
-    int64_t bins = least;
-    for (int64_t i = 0; i < self->numel; i++) {
-        const int64_t x = element_int(d, (const char *)nbx_data(self) + i * width);
-        if (x < 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "element %lld is negative", (long long)x);
-        if (x == INT64_MAX) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "element %lld is too large", (long long)x);
-        bins = x + 1 > bins ? x + 1 : bins;
+    int64_t bins = least, low = 0, high = -1, values[PART];
+    for (int64_t i = 0; i < self->numel; i += PART) {
+        const int64_t n = part_of(self, NBX_INT64, i, values);
+        for (int64_t k = 0; k < n; k++) {
+            low = values[k] < low ? values[k] : low;
+            high = values[k] > high ? values[k] : high;
+        }
     }
+    if (low < 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "element %lld is negative", (long long)low);
+    if (high == INT64_MAX) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "element %lld is too large", (long long)high);
+    if (high >= bins) bins = high + 1;
     const nbx_dtype to_dtype = weights == NULL || self->numel == 0 ? NBX_INT64 : weights->dtype == NBX_FLOAT32 ? NBX_FLOAT32 : NBX_FLOAT64;
     const nbx_tensor *out = NBX_DO(c->ctx, "aten::zeros", nbx_of_ints(&bins, 1), nbx_of_dtype(to_dtype), NIL, nbx_of_device((nbx_device){NBX_CPU, 0}));
     if (out == NULL) return c->ctx->status;
-    char *to = nbx_data(out);
-    for (int64_t i = 0; i < self->numel; i++) {
-        const int64_t x = element_int(d, (const char *)nbx_data(self) + i * width);
-        const double w = weights ? element_double((nbx_dtype)weights->dtype, (const char *)nbx_data(weights) + i * (int64_t)nbx_dtype_size((nbx_dtype)weights->dtype)) : 1;
-        if (to_dtype == NBX_INT64) element_put_i64(to + 8 * x, element_get_i64(to + 8 * x) + 1);
-        else if (to_dtype == NBX_FLOAT32) element_put_f32(to + 4 * x, element_get_f32(to + 4 * x) + (float)w);
-        else element_put_f64(to + 8 * x, element_get_f64(to + 8 * x) + w);
+    for (int64_t i = 0; i < self->numel; i += PART) {
+        const int64_t n = part_of(self, NBX_INT64, i, values);
+        double shares[PART];
+        if (weights) part_of(weights, NBX_FLOAT64, i, shares);
+        if (to_dtype == NBX_INT64)
+            for (int64_t k = 0; k < n; k++) ((int64_t *)nbx_data(out))[values[k]]++;
+        else if (to_dtype == NBX_FLOAT32)
+            for (int64_t k = 0; k < n; k++) ((float *)nbx_data(out))[values[k]] += (float)shares[k];
+        else
+            for (int64_t k = 0; k < n; k++) ((double *)nbx_data(out))[values[k]] += shares[k];
     }
     return nbx_give(c, 0, nbx_from_host(c, out));
 }

@@ -1,5 +1,5 @@
 // sort and argsort: radix sort, least significant byte first, stable. An entry of a row is its key above its index:
-// 8 bytes when both fit 32 bits, else 16. Bytes in which all keys agree are passed over.
+// 8 bytes when both fit 32 bits (the key less the row's least one), else 16. Bytes in which all keys agree are passed over.
 //
 // Several rows: a thread sorts a row by itself. One long row: all threads share each pass; every thread counts and moves its
 // own part of the entries.
@@ -18,6 +18,8 @@ typedef struct sort_job {
     const char *from;
     char *values_to, *indices_to;  // either may be NULL: not wanted
     bool wide;                     // entries of 16 bytes
+    int key_bytes;                 // of an entry
+    uint64_t least;                // what keys are counted from
     char *scratch;
     int64_t scratch_step;          // of a thread
     // of one long row
@@ -39,8 +41,25 @@ static void make_entries(const sort_job *j, const char *row, int64_t begin, int6
         if (j->wide)
             for (int64_t i = 0; i < count; i++) ((nbx_place *)(void *)entries)[at + i] = nbx_place_of(keys[i], at + i);
         else
-            for (int64_t i = 0; i < count; i++) ((uint64_t *)(void *)entries)[at + i] = keys[i] << 32 | (uint64_t)(at + i);
+            for (int64_t i = 0; i < count; i++) ((uint64_t *)(void *)entries)[at + i] = (keys[i] - j->least) << 32 | (uint64_t)(at + i);
     }
+}
+
+// Keys of 64 bits that lie close together make short entries.
+static void narrow(sort_job *j, const char *row) {
+    uint64_t keys[BLOCK], least = UINT64_MAX, most = 0;
+    if (!j->wide || j->in.length > UINT32_MAX) return;
+    for (int64_t at = 0; at < j->in.length && (at == 0 || most - least <= UINT32_MAX); at += BLOCK) {
+        const int64_t count = j->in.length - at < BLOCK ? j->in.length - at : BLOCK;
+        nbx_keys_run(j->dtype, j->falling, row + at * j->in.step, j->in.step, count, keys);
+        for (int64_t i = 0; i < count; i++) {
+            least = keys[i] < least ? keys[i] : least;
+            most = keys[i] > most ? keys[i] : most;
+        }
+    }
+    if (most - least > UINT32_MAX) return;
+    j->wide = false, j->least = least;
+    for (j->key_bytes = 1; j->key_bytes < 4 && (most - least) >> (8 * j->key_bytes);) j->key_bytes++;
 }
 
 static void write_result(const sort_job *j, int64_t row, const char *in, const char *entries, int64_t begin, int64_t end) {
@@ -54,7 +73,7 @@ static void write_result(const sort_job *j, int64_t row, const char *in, const c
             key = (uint64_t)(p >> 64), index = nbx_place_index(p);
         } else {
             const uint64_t e = ((const uint64_t *)(const void *)entries)[i];
-            key = e >> 32, index = (int64_t)(e & 0xffffffff);
+            key = (e >> 32) + j->least, index = (int64_t)(e & 0xffffffff);
         }
         if (indices) element_put_i64(indices + i * j->indices.step, index);
         if (values && !nbx_key_element(j->dtype, j->falling, key, values + i * j->values.step))
@@ -110,17 +129,18 @@ INLINE char *radix_row(size_t size, char *entries, char *other, int64_t count, i
 }
 
 static void sort_rows(void *arg, int64_t begin, int64_t end, int thread) {
-    const sort_job *j = arg;
-    const int64_t count = j->in.length, size = j->wide ? 16 : 8;
-    char *entries = j->scratch + thread * j->scratch_step, *other = entries + count * size;
+    const sort_job *job = arg;
+    const int64_t count = job->in.length;
     for (int64_t row = begin; row < end; row++) {
-        const char *in = j->from + nbx_row_offset(&j->in, row);
-        char *sorted = entries;
-        make_entries(j, in, 0, count, entries);
-        if (count <= SMALL) j->wide ? insertion(entries, count, true) : insertion(entries, count, false);
-        else if (j->wide) sorted = radix_row(16, entries, other, count, j->width);
-        else sorted = radix_row(8, entries, other, count, j->width);
-        write_result(j, row, in, sorted, 0, count);
+        const char *in = job->from + nbx_row_offset(&job->in, row);
+        sort_job j = *job;
+        if (count > SMALL) narrow(&j, in);
+        char *entries = j.scratch + thread * j.scratch_step, *other = entries + count * (j.wide ? 16 : 8), *sorted = entries;
+        make_entries(&j, in, 0, count, entries);
+        if (count <= SMALL) j.wide ? insertion(entries, count, true) : insertion(entries, count, false);
+        else if (j.wide) sorted = radix_row(16, entries, other, count, j.key_bytes);
+        else sorted = radix_row(8, entries, other, count, j.key_bytes);
+        write_result(&j, row, in, sorted, 0, count);
     }
 }
 
@@ -191,13 +211,16 @@ static bool place_parts(sort_job *j) {
     return true;
 }
 
-static void sort_long_row(sort_job *j) {
+static void sort_long_row(const sort_job *job, int64_t row) {
+    sort_job own = *job, *const j = &own;
+    j->row = row;
+    narrow(j, j->from + nbx_row_offset(&j->in, row));
     const int64_t size = j->wide ? 16 : 8, first = size / 2;
     j->entries = j->scratch;
     j->other = j->scratch + j->in.length * size;
     j->counts = (uint64_t(*)[256])(void *)(j->scratch + 2 * j->in.length * size);
     nbx_parallel_for(j->pool, j->parts, 1, make_parts, j);
-    for (int b = 0; b < j->width; b++) {
+    for (int b = 0; b < j->key_bytes; b++) {
         j->byte = first + b;
         nbx_parallel_for(j->pool, j->parts, 1, count_parts, j);
         if (!place_parts(j)) continue;
@@ -247,7 +270,7 @@ static nbx_status sort(nbx_op_call *c) {
     if (self->numel == 0) return NBX_OK;
     sort_job j = {.dtype = (nbx_dtype)self->dtype, .falling = arg_bool(c, a->falling), .from = nbx_data(self), .values_to = nbx_data(values),
                   .indices_to = nbx_data(indices), .scratch = c->scratch, .pool = c->pool};
-    j.width = (int)nbx_dtype_size(j.dtype);
+    j.key_bytes = j.width = (int)nbx_dtype_size(j.dtype);
     nbx_row_walk_of(self, d, &j.in);
     nbx_row_walk_of(values, d, &j.values);
     nbx_row_walk_of(indices, d, &j.indices);
@@ -257,7 +280,7 @@ static nbx_status sort(nbx_op_call *c) {
     const int threads = nbx_pool_threads(c->pool);
     if (j.in.count < threads && length >= LONG) {
         j.parts = threads < MAX_PARTS ? threads : MAX_PARTS;
-        for (j.row = 0; j.row < j.in.count; j.row++) sort_long_row(&j);
+        for (int64_t row = 0; row < j.in.count; row++) sort_long_row(&j, row);
         return NBX_OK;
     }
     nbx_pool *pool = threads_for(c, j.in.count, length) > 1 ? c->pool : NULL;

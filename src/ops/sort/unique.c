@@ -55,6 +55,7 @@ typedef struct runs {
     const char *data;
     int64_t count, slice;     // slices; elements of one
     const int64_t *order;     // NULL: as they lie
+    const char *sorted;       // elements in that order, where they are there
     int64_t *firsts;          // [count]: the slice that begins each run
     int64_t found;
     const nbx_tensor *inverse, *counts;
@@ -74,7 +75,8 @@ static nbx_status find_runs(nbx_op_call *c, runs *r, bool inverse, bool counts, 
     if (lengths == NULL) return c->ctx->status;
     for (int64_t i = 0; i < r->count; i++) {
         const int64_t here = r->order ? r->order[i] : i, before = i == 0 ? 0 : r->order ? r->order[i - 1] : i - 1;
-        if (i == 0 || !equal_elements(r->dtype, r->data + before * bytes, r->data + here * bytes, r->slice)) {
+        const char *a = r->sorted ? r->sorted + (i ? i - 1 : 0) * bytes : r->data + before * bytes;
+        if (i == 0 || !equal_elements(r->dtype, a, r->sorted ? r->sorted + i * bytes : r->data + here * bytes, r->slice)) {
             if (r->found > 0) lengths[r->found - 1] = i - begin;
             r->firsts[r->found++] = here;
             begin = i;
@@ -110,7 +112,7 @@ static nbx_status unique_flat(nbx_op_call *c, bool sorted, bool inverse, bool co
         nbx_value both[2];
         const nbx_value args[] = {T(nbx_reshaped(c->ctx, dense, 1, &minus_one)), B(true), I(0), B(false)};
         if (nbx_do_many(c->ctx, "aten::sort.stable", 4, args, both, 2) != NBX_OK) return c->ctx->status;
-        r.order = nbx_data(both[1].as.tensor);
+        r.order = nbx_data(both[1].as.tensor), r.sorted = nbx_data(both[0].as.tensor);
     }
     r.data = self->numel > 0 ? nbx_data(dense) : NULL;
     if (find_runs(c, &r, inverse, counts, self->rank, self->shape) != NBX_OK) return c->ctx->status;
