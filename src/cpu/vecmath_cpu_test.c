@@ -14,7 +14,8 @@ bool NBX_KERNEL(vecmath_f32)(const char *name, const float *x, float *y, int n)
     int i = 0;
     F32(exp) F32(exp2) F32(expm1) F32(log) F32(log2) F32(log10) F32(log1p) F32(sigmoid) F32(tanh) F32(erf) F32(erfc)
     F32(sin) F32(cos) F32(tan) F32(rsqrt)
-    F32(asin) F32(acos) F32(atan) F32(sinh) F32(cosh) F32(asinh) F32(acosh) F32(atanh)
+    F32(asin) F32(acos) F32(atan) F32(sinh) F32(cosh) F32(asinh) F32(acosh) F32(atanh) F32(erfinv)
+    F32(silu) F32(gelu) F32(gelu_tanh) F32(exp_short) F32(sigmoid_short) F32(tanh_short) F32(erf_short) F32(silu_short) F32(gelu_short)
     return false;
 }
 

@@ -1,5 +1,5 @@
-// Inverse circular and hyperbolic functions on 16 floats, and the hyperbolic ones: in double by short polynomials, rounded
-// once, within 0.51 ulp, with C99's answers for NaN, infinities and zeros. The same bits on every instruction set.
+// Inverse circular and hyperbolic functions on 16 floats, the hyperbolic ones, and that of erf: in double by short polynomials, rounded
+// once, within 0.51 ulp (erfinv 0.53), with C99's answers for NaN, infinities and zeros. The same bits on every instruction set.
 #ifndef NBX_CPU_VECMATH_INVERSE_H
 #define NBX_CPU_VECMATH_INVERSE_H
 
@@ -52,6 +52,23 @@ SIMD_INLINE vf64 vd_atanh_short(vf64 x)
     return vd_copysign(vd_select(vd_le(a, vd_set1(1.0)), vd_mul(r, vd_set1(0.5)), vd_set1(NAN)), x);
 }
 
+// x P(x^2) up to 1/2; beyond that a polynomial in sqrt(-log(1 - x^2)), relative error 1.1e-9 as far as floats go.
+SIMD_INLINE vf64 vd_erfinv_short(vf64 x)
+{
+    static const double near_c[] = {0x1.c5bf891b4e90ap-1, 0x1.db29fb34caed7p-3, 0x1.053c2998e3088p-3, 0x1.62856fe4151abp-4,
+                                    0x1.09fb1d3bb5616p-4, 0x1.aa7a0637642dbp-5, 0x1.47998bda06073p-5, 0x1.a52b79ce9b3aap-5,
+                                    -0x1.c5be4ceeec94dp-7, 0x1.8d852ac0df9b7p-4};
+    static const double far_c[] = {0x1.0cf6a35e6b7ffp+1, 0x1.f8537010bab93p-1, 0x1.2f4c715bc3d3dp-6, -0x1.c3648574c6905p-8,
+                                   0x1.07b2982e42bafp-11, 0x1.d577cc21e129bp-11, -0x1.ab3edf173cd52p-12, -0x1.a49e3f881987ap-15,
+                                   0x1.a7ce957a46590p-14, -0x1.9a73f049813fep-17, -0x1.4bb5b85a56a44p-16, 0x1.4b30f40c0aa99p-18,
+                                   0x1.9d17a0353c002p-19, -0x1.b2730312bc3e4p-21, -0x1.6c4543e285b40p-22, 0x1.d80b85b77438cp-25,
+                                   0x1.47d9572af8d14p-26};
+    const vf64 one = vd_set1(1.0), a = vd_abs(x), near = vd_mul(a, vd_poly(vd_mul(a, a), near_c, 10));
+    const vf64 w = vd_sqrt(vd_neg(vd_log_short(vd_fnma(a, a, one))));
+    const vf64 r = vd_select(vd_le(a, vd_set1(0.5)), near, vd_poly(vd_sub(w, vd_set1(2.265)), far_c, 17));
+    return vd_copysign(vd_select(vd_eq(a, one), vd_set1(INFINITY), r), x);
+}
+
 SIMD_INLINE vf32 v_atan2(vf32 y, vf32 x)
 {
     return v_from_f64(vd_atan2_short(v_low_f64(y), v_low_f64(x)), vd_atan2_short(v_high_f64(y), v_high_f64(x)));
@@ -60,6 +77,7 @@ SIMD_INLINE vf32 v_atan(vf32 x) { return v_atan2(x, v_set1(1.0f)); }
 #define V_BY_HALVES(NAME) \
     SIMD_INLINE vf32 v_##NAME(vf32 x) { return v_from_f64(vd_##NAME##_short(v_low_f64(x)), vd_##NAME##_short(v_high_f64(x))); }
 V_BY_HALVES(asin) V_BY_HALVES(acos) V_BY_HALVES(sinh) V_BY_HALVES(cosh) V_BY_HALVES(asinh) V_BY_HALVES(acosh) V_BY_HALVES(atanh)
+V_BY_HALVES(erfinv)
 #undef V_BY_HALVES
 
 #endif

@@ -54,6 +54,9 @@ static const struct { const char *name; double (*exact)(double); double ulp; } f
     {"erfc", erfc, 0.6}, {"sin", sin, 0.51}, {"cos", cos, 0.51}, {"tan", tan, 0.51}, {"rsqrt", rsqrt, 1.5},
     {"asin", asin, 0.51}, {"acos", acos, 0.51}, {"atan", atan, 0.51}, {"sinh", sinh, 0.51}, {"cosh", cosh, 0.51}, {"asinh", asinh, 0.51},
     {"acosh", acosh, 0.51}, {"atanh", atanh, 0.51},
+    // Of these only that all instruction sets agree: bounds are those of 16 bits, or ATen's formulas.
+    {"silu", NULL, 0}, {"gelu", NULL, 0}, {"gelu_tanh", NULL, 0}, {"exp_short", NULL, 0}, {"sigmoid_short", NULL, 0}, {"tanh_short", NULL, 0},
+    {"erf_short", NULL, 0}, {"silu_short", NULL, 0}, {"gelu_short", NULL, 0}, {"erfinv", NULL, 0},
 };
 static const struct { const char *name; long double (*exact)(long double); double ulp; } f64_cases[] = {
     {"exp", expl, 1.0}, {"expm1", expm1l, 1.8}, {"log", logl, 1.0}, {"sigmoid", sigmoid_l, 2.2}, {"tanh", tanhl, 2.2},
@@ -108,7 +111,7 @@ static void sweep_block(void *arg, int64_t begin, int64_t end, int thread)
                 if (memcmp(&y[isa][i], &y[first][i], 4) != 0 && !(isnan(y[isa][i]) && isnan(y[first][i]))) s->differs[thread]++;
             }
         }
-        for (int i = 0; i < BLOCK; i++) {
+        for (int i = 0; i < BLOCK && f32_cases[s->which].exact; i++) {
             const double error = ulp_f32(y[first][i], f32_cases[s->which].exact((double)x[i]));
             if (error > s->worst[thread]) {
                 s->worst[thread] = error;
@@ -156,6 +159,7 @@ static void special_floats(void **state)
     for (int i = 0; i < 48; i++) x[i] = specials[i < SPECIALS ? i : 0];
     for (int isa = 0; isa < NBX_ISA_COUNT; isa++) {
         for (size_t f = 0; usable(isa) && f < sizeof f32_cases / sizeof f32_cases[0]; f++) {
+            if (!f32_cases[f].exact) continue;
             assert_true(functions[isa].f32(f32_cases[f].name, x, y, 48));
             for (int i = 0; i < 48; i++) {
                 const double exact = f32_cases[f].exact((double)x[i]);

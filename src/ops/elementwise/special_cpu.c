@@ -1,7 +1,8 @@
-// Loops of special functions: in double, whatever the dtype.
+// Loops of special functions: in double, whatever the dtype, but for erfinv.
 #include "ops/elementwise/loops_simd.h"
 
 #include "core/half.h"
+#include "cpu/vecmath_inverse.h"
 #include "ops/elementwise/special_math.h"
 
 #define ONE(NAME, FUNCTION)                                                                                            \
@@ -17,7 +18,9 @@ static inline double d_lgamma(double x) {
 }
 ONE(lgamma, d_lgamma)
 ONE(digamma, special_digamma)
-ONE(erfinv, special_erfinv)
+EW_LOOP(erfinv_f32, ew_map1, v_erfinv)
+EW_LOOP(erfinv_f64, ew_apply1_f64, special_erfinv)
+EW_KERNEL(ew_erfinv, .f32 = erfinv_f32, .f64 = erfinv_f64)
 
 // ATen's steps: halves are rounded after each.
 EW_INLINE double as_computed(double x, nbx_dtype compute) {

@@ -171,10 +171,9 @@ static inline ew_c64 zf_sinc(ew_c64 x) {
     return complex_divf(csinf(t), t);
 }
 EW_LOOP(sinc_c64, ew_apply1_c64, zf_sinc)
-static inline float f_sinc(float x) {
-    if (x == 0) return 1;
-    const float t = x * 3.14159265358979323846f;
-    return (float)sin((double)t) / t;
+static inline vf32 f_sinc(vf32 x) {
+    const vf32 t = v_mul(x, v_set1(3.14159265358979323846f));
+    return v_select(v_eq(x, v_zero()), v_set1(1.0f), v_div(v_sin(t), t));
 }
 static inline vf32 f_angle(vf32 x) {  // pi for negative numbers, 0 for -0, NaN stays
     return v_select(v_isnan(x), x, v_select(v_lt(x, v_zero()), v_set1(3.14159265358979f), v_zero()));
@@ -213,7 +212,7 @@ BY_VECTORS(asin) BY_VECTORS(acos) BY_VECTORS(atan) BY_VECTORS(sinh) BY_VECTORS(c
 D(asin, asin) D(acos, acos) D(atan, atan) D(sinh, sinh) D(cosh, cosh) D(asinh, asinh) D(acosh, acosh) D(atanh, atanh)
 D(sinc, d_sinc) D(angle, d_angle)
 EW_LOOP(angle_f32, ew_map1, f_angle)
-EW_LOOP(sinc_f32, ew_apply1_f32, f_sinc)
+EW_LOOP(sinc_f32, ew_map1, f_sinc)
 
 EW_INLINE void logit(const ew_run *r, nbx_dtype compute) {
     const float *in = r->in[0];

@@ -16,6 +16,7 @@ typedef struct nbx_draw {
     uint64_t range;    // DRAW_RANGE: of so many, from base on; 0: all 64 bits
     int64_t base;
     nbx_generator *g;  // of the host's kernel
+    int isa;           // there, too
     int64_t failed;    // elements whose parameter is none of the distribution, there
 } nbx_draw;
 
@@ -28,6 +29,11 @@ typedef struct nbx_fill_form {
     int like;          // the tensor that gives shape and dtype
     double standard_a, standard_b;  // the parameters when a and b are -1
 } nbx_fill_form;
+
+// Blocks of 16 uniform numbers become normal ones, on the host; count is a multiple of 16.
+void nbx_normal_pairs_baseline(float *u, int64_t count, float mean, float std);
+void nbx_normal_pairs_avx2(float *u, int64_t count, float mean, float std);
+void nbx_normal_pairs_avx512(float *u, int64_t count, float mean, float std);
 
 // Reads the parameters of a call that fills `dtype`, and checks them.
 nbx_status nbx_draw_of(nbx_op_call *c, nbx_dtype dtype, nbx_draw *d);

@@ -31,13 +31,30 @@ static void renew(nbx_generator *g) {
     g->next = 0;
 }
 
-uint32_t nbx_generator_next32(nbx_generator *g) {
-    if (--g->left == 0) renew(g);
-    uint32_t y = g->state[g->next++];
+static inline uint32_t temper(uint32_t y) {
     y ^= y >> 11;
     y ^= y << 7 & 0x9d2c5680u;
     y ^= y << 15 & 0xefc60000u;
     return y ^ y >> 18;
+}
+
+uint32_t nbx_generator_next32(nbx_generator *g) {
+    if (--g->left == 0) renew(g);
+    return temper(g->state[g->next++]);
+}
+
+void nbx_generator_fill32(nbx_generator *g, uint32_t *to, int64_t count) {
+    while (count > 0) {
+        if (g->left == 1) {
+            *to++ = nbx_generator_next32(g), count--;
+            continue;
+        }
+        const int64_t here = g->left - 1 < count ? g->left - 1 : count;
+        const uint32_t *s = g->state + g->next;
+        for (int64_t i = 0; i < here; i++) to[i] = temper(s[i]);
+        g->left -= (int)here, g->next += (int)here;
+        to += here, count -= here;
+    }
 }
 
 uint64_t nbx_generator_next64(nbx_generator *g) {

@@ -24,6 +24,7 @@ struct nbx_generator {
 
 void nbx_generator_seed(nbx_generator *g, uint64_t seed);
 uint32_t nbx_generator_next32(nbx_generator *g);
+void nbx_generator_fill32(nbx_generator *g, uint32_t *to, int64_t count);  // the next so many
 uint64_t nbx_generator_next64(nbx_generator *g);  // the first word drawn is the upper half
 // Uniform in [0, 1): 24 bits of one word; 53 bits of two.
 static inline float nbx_generator_float(nbx_generator *g) { return (float)(nbx_generator_next32(g) & 0xffffff) * 0x1p-24f; }

@@ -106,8 +106,23 @@ static void draw_one(nbx_draw *d, char *to, const char *second, const char *thir
     }
 }
 
+// Dense uniform float32, as uniform_of makes one.
+static void uniform_run(nbx_draw *d, float *to, int64_t count) {
+    const float low = (float)d->a, span = (float)d->b - (float)d->a;
+    uint32_t words[256];
+    for (int64_t i = 0; i < count; i += 256) {
+        const int64_t n = count - i < 256 ? count - i : 256;
+        nbx_generator_fill32(d->g, words, n);
+        for (int64_t k = 0; k < n; k++) to[i + k] = (float)(int32_t)(words[k] & 0xffffff) * 0x1p-24f * span + low;
+    }
+}
+
 static void draw_run(void *arg, char *const *pointers, const int64_t *strides, int64_t count) {
     nbx_draw *d = arg;
+    if (d->kind == DRAW_UNIFORM && d->dtype == NBX_FLOAT32 && strides[0] == 4) {
+        uniform_run(d, (float *)(void *)pointers[0], count);
+        return;
+    }
     const bool two = d->second_dtype != NBX_DTYPE_NONE, three = d->third_dtype != NBX_DTYPE_NONE;
     for (int64_t i = 0; i < count; i++)
         draw_one(d, pointers[0] + i * strides[0], two ? pointers[1] + i * strides[1] : NULL, three ? pointers[2] + i * strides[2] : NULL);
@@ -133,7 +148,6 @@ ELEMENT_INLINE void pairs_of(nbx_dtype d, float mean, float std, double *u) {
 static void box_muller(nbx_draw *d, double *u) {
     if (d->dtype == NBX_FLOAT16) pairs_of(NBX_FLOAT16, step_of(NBX_FLOAT16, (float)d->a), step_of(NBX_FLOAT16, (float)d->b), u);
     else if (d->dtype == NBX_BFLOAT16) pairs_of(NBX_BFLOAT16, step_of(NBX_BFLOAT16, (float)d->a), step_of(NBX_BFLOAT16, (float)d->b), u);
-    else if (d->dtype == NBX_FLOAT32) pairs_of(NBX_FLOAT32, (float)d->a, (float)d->b, u);
     for (int j = 0; d->dtype == NBX_FLOAT64 && j < 8; j++) {
         const double radius = sqrt(-2 * log(1 - u[j])), angle = 2.0 * 3.14159265358979323846 * u[j + 8];
         u[j] = radius * cos(angle) * d->b + d->a;
@@ -142,7 +156,22 @@ static void box_muller(nbx_draw *d, double *u) {
 }
 
 // The uniforms are all drawn first; what the last 16 overlap is drawn anew.
+static void normal_blocks_f32(nbx_draw *d, float *to, int64_t count) {
+    static void (*const pairs[3])(float *, int64_t, float, float) = NBX_CPU_KERNEL(nbx_normal_pairs);
+    nbx_draw unit = *d;
+    unit.a = 0, unit.b = 1;
+    uniform_run(&unit, to, count);
+    pairs[d->isa](to, count / 16 * 16, (float)d->a, (float)d->b);
+    if (count % 16 == 0) return;
+    uniform_run(&unit, to + count - 16, 16);
+    pairs[d->isa](to + count - 16, 16, (float)d->a, (float)d->b);
+}
+
 static void normal_blocks(nbx_draw *d, char *to, int64_t count) {
+    if (d->dtype == NBX_FLOAT32) {
+        normal_blocks_f32(d, (float *)(void *)to, count);
+        return;
+    }
     const int64_t width = (int64_t)nbx_dtype_size(d->dtype);
     nbx_draw unit = *d;
     double u[16];
@@ -320,6 +349,7 @@ static nbx_status fill(nbx_op_call *c) {
     const nbx_tensor *out = out_get(c, 0);
     nbx_draw d;
     if (nbx_draw_of(c, (nbx_dtype)out->dtype, &d) != NBX_OK) return c->ctx->status;
+    d.isa = c->ctx->isa;
     d.g = nbx_generator_of(c, f->generator);
     if (d.g == NULL) return c->ctx->status;
     if (out->numel == 0) return NBX_OK;

@@ -75,6 +75,10 @@ NBX_INLINE vf64 wide_sum(vf32 x) { return vd_add(v_low_f64(x), v_high_f64(x)); }
 NBX_INLINE double row_sum_f32(const void *x, int64_t n, nbx_dtype dtype, int op) {
     vf64 total = vd_zero();
     int64_t i = 0;
+    if (n <= 16) {  // the sum below without its empty vectors
+        const vf32 x16 = n == 16 ? lanes_load(x, 0, dtype) : lanes_load_n(x, 0, (int)n, dtype);
+        return n ? vd_reduce_add(vd_add(total, wide_sum(sum_step(v_zero(), x16, op)))) : 0.0;
+    }
     while (i < n) {
         vf32 a = v_zero(), b = v_zero(), c = v_zero(), d = v_zero();
         const int64_t end = n - i < CHUNK ? n : i + CHUNK;

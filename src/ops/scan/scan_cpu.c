@@ -4,6 +4,7 @@
 #include "cpu/simd.h"
 
 #include "cpu/pool.h"
+#include "ops/elementwise/complex_math.h"
 #include "ops/reduce/lines.h"
 #include "ops/reduce/reduce.h"
 #include "ops/reduce/stage_simd.h"
@@ -108,8 +109,8 @@ NBX_INLINE void step_complex(running *r, double *x, int op) {
     double *v = r->v.d;
     if (op == SCAN_SUM) v[0] += x[0], v[1] += x[1];
     else if (op == SCAN_PROD) {
-        const double re = v[0] * x[0] - v[1] * x[1];
-        v[1] = v[0] * x[1] + v[1] * x[0];
+        const double re = complex_product(v[0], x[0]) - complex_product(v[1], x[1]);
+        v[1] = complex_product(v[0], x[1]) + complex_product(v[1], x[0]);
         v[0] = re;
     } else log_add_exp_complex(v, x);
     x[0] = v[0], x[1] = v[1];
@@ -325,6 +326,22 @@ static void by_pieces(nbx_pool *pool, task *t) {
 }
 
 // --------------------------------------------------------------------------------------------------- everything else
+// Dense float32 with indices: a new extreme is rare, so a branch is right.
+NBX_INLINE void extreme_line(const float *x, float *y, int64_t *where, int64_t n, bool most) {
+    float best = x[0];
+    int64_t at = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const float v = x[i];
+        if (v != v || (best == best && (most ? v >= best : v <= best))) best = v, at = i;
+        y[i] = best, where[i] = at;
+    }
+}
+
+static bool is_direct_extreme(const task *t) {
+    return (t->job->op == SCAN_MAX || t->job->op == SCAN_MIN) && t->indices && t->job->in == NBX_FLOAT32 && t->job->cast == NBX_FLOAT32 &&
+           t->out == NBX_FLOAT32 && t->l.along[0] == 4 && t->l.along[1] == 4 && t->l.along[2] == 8;
+}
+
 static void by_lines(void *arg, int64_t begin, int64_t end, int thread) {
     const task *t = arg;
     const int64_t *along = t->l.along;
@@ -335,6 +352,14 @@ static void by_lines(void *arg, int64_t begin, int64_t end, int thread) {
         int64_t offset[LINES_OPERANDS];
         running r = start(t->job);
         lines_place(&t->l, i, offset);
+        if (is_direct_extreme(t)) {
+            const float *x = (const float *)(const void *)(t->x + offset[1]);
+            float *y = (float *)(void *)(t->y + offset[0]);
+            int64_t *places = (int64_t *)(void *)(t->indices + offset[2]);
+            if (t->job->op == SCAN_MAX) extreme_line(x, y, places, t->l.length, true);
+            else extreme_line(x, y, places, t->l.length, false);
+            continue;
+        }
         for (int64_t first = 0; first < t->l.length; first += PART) {
             const int64_t n = t->l.length - first < PART ? t->l.length - first : PART;
             load(t, buffer, t->x + offset[1] + first * along[1], along[1], n);
