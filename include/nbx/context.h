@@ -135,6 +135,8 @@ NBX_API NBX_MUST_CHECK nbx_status nbx_synchronize(nbx_context *ctx);
 // Seeds the context's generator as torch.manual_seed does; rand, randn, dropout and the like draw from it: on the CPU PyTorch's
 // numbers there, on a GPU those of PyTorch's CUDA generator.
 NBX_API void nbx_manual_seed(nbx_context *ctx, uint64_t seed);
+// Whether random operators without a generator of their own give the CPU's numbers on a GPU, too: drawn on the host and copied.
+NBX_API void nbx_draw_on_cpu(nbx_context *ctx, bool on);
 
 // ------------------------------------------------------------------------------------------------------------ scopes
 // Operators give their results to the innermost open scope; the outermost is the context's own, which nbx_context_destroy

@@ -26,6 +26,7 @@ static const char help[] =
     "  --threads N          CPU threads to use (what the machine allows)\n"
     "  --isa NAME           baseline, avx2 or avx512, to use less than this CPU has\n"
     "  --seed N             what torch.manual_seed would set before each run\n"
+    "  --draw-on-cpu        random operators give the CPU's numbers on a GPU, too\n"
     "  --model NAME         which model of an archive that holds several\n"
     "  --repeat N           run the last step N times more, and print the smallest, median and 99th percentile time\n"
     "  --quiet              say nothing unless something is wrong\n"
@@ -77,6 +78,7 @@ static int read_option(run_options *o, int count, char **args, int *at) {
         if (!value) return missing_value(option);
         return read_integer(value, &o->repeat) && o->repeat > 0 && o->repeat < 10000000 ? -1 : complain("run", EXIT_USAGE, "--repeat takes a number, not %s", value);
     }
+    if (strcmp(option, "--draw-on-cpu") == 0) return o->draw_on_cpu = true, -1;
     if (strcmp(option, "--quiet") == 0 || strcmp(option, "-q") == 0) return o->quiet = true, -1;
     if (option[0] == '-' && option[1]) return complain("run", EXIT_USAGE, "there is no option %s. See nbx run --help", option);
     if (o->path) return complain("run", EXIT_USAGE, "one program at a time: %s, then %s", o->path, option);
@@ -111,6 +113,7 @@ static int by_size(const void *a, const void *b) {
 static int failed(runner *r) { return complain("run", EXIT_FAILED, "%s", nbx_last_message(r->ctx)); }
 
 static int run_once(runner *r) {
+    if (r->options->draw_on_cpu) nbx_draw_on_cpu(r->ctx, true);
     if (r->options->seeded) nbx_manual_seed(r->ctx, (uint64_t)r->options->seed);
     if (nbx_session_run(r->session, r->inputs, nbx_program_input_count(r->program), r->outputs, nbx_program_output_count(r->program), NULL) != NBX_OK)
         return failed(r);

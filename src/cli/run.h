@@ -11,7 +11,7 @@ typedef struct run_options {
     int steps;
     double tolerance;  // below 0: each dtype's own
     int64_t seed, repeat;
-    bool seeded, quiet;
+    bool seeded, quiet, draw_on_cpu;
 } run_options;
 
 typedef struct runner {

@@ -419,8 +419,8 @@ static nbx_status run_on_host(nbx_op_call *c, const nbx_operator *op) {
 static bool draws_on_host(const nbx_op_call *c) {
     if (!(c->op->flags & NBX_OP_RANDOM) || !(c->op->cpu[0] || (c->op->flags & NBX_OP_READS_DATA))) return false;
     for (int i = 0; i < c->arg_count; i++)
-        if (c->args[i].kind == NBX_KIND_GENERATOR && !c->args[i].as.generator->of_device) return true;
-    return false;
+        if (c->args[i].kind == NBX_KIND_GENERATOR) return !c->args[i].as.generator->of_device;
+    return c->ctx->generator && !c->ctx->generator->of_device;
 }
 
 static bool falls_back_to_host(const nbx_op_call *c, nbx_op_fn device_code) {

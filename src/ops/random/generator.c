@@ -111,6 +111,11 @@ void nbx_manual_seed(nbx_context *ctx, uint64_t seed) {
     if (g != NULL) nbx_generator_seed(g, seed);
 }
 
+void nbx_draw_on_cpu(nbx_context *ctx, bool on) {
+    nbx_generator *g = nbx_context_generator(ctx);
+    if (g != NULL) g->of_device = !on;
+}
+
 // The state as torch.Generator.get_state lays it out.
 typedef struct torch_state {
     uint64_t seed;
