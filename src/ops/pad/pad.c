@@ -218,7 +218,8 @@ static nbx_status circular(nbx_op_call *c) {
             if (parts[k] == NULL) return c->ctx->status;
         out = NBX_DO(c->ctx, "aten::cat", nbx_of_tensors(parts, n), I(d));
     }
-    return nbx_give(c, 0, out == self ? NBX_DO(c->ctx, "aten::clone", T(self)) : out);
+    if (out == self) return nbx_give(c, 0, NBX_DO(c->ctx, "aten::clone", T(self), nbx_of_memory_format(NBX_CONTIGUOUS_FORMAT)));
+    return nbx_give(c, 0, NBX_DO(c->ctx, "aten::contiguous", T(out)));
 }
 
 static nbx_status pad_as(nbx_op_call *c, pad_mode mode, const nbx_value *value) {

@@ -92,7 +92,7 @@ void nbx_pooling_of(const nbx_op_call *c, nbx_pooling *p) {
         p->ceil_mode = arg_bool(c, f->kind == POOL_MAX ? 5 : 4);
     }
     for (int d = 0; is_adaptive(f) && d < POOL_DIMS; d++)
-        if (p->out[d]) p->kernel[d] = (p->in[d] + p->out[d] - 1) / p->out[d], p->stride[d] = p->in[d] % p->out[d] ? 0 : p->in[d] / p->out[d];
+        if (p->out[d]) p->kernel[d] = p->in[d] ? (p->in[d] - 1) / p->out[d] + 1 : 0, p->stride[d] = p->in[d] % p->out[d] ? 0 : p->in[d] / p->out[d];
     if (f->kind == POOL_MAX) read_list(c, 4, f->dims, p->step);
     if (f->kind == POOL_AVG) {
         p->count_padding = arg_bool(c, 5);

@@ -66,7 +66,7 @@ VARIATE double stirling_tail(double k) {
 VARIATE double binomial_of(variate_source *g, double count, double p) {
     if (count <= 0 || p <= 0) return 0;
     if (p >= 1) return count;
-    if (p != p || count > 9e15) return (double)NAN;  // no integers any more
+    if (p != p || !(count <= 9e15)) return (double)NAN;  // no integers any more, or no number
     const bool mirrored = p > 0.5;
     if (mirrored) p = 1 - p;
     if (count * p < 10) {

@@ -228,7 +228,7 @@ static nbx_status chunk_cat(nbx_op_call *c) {
         int64_t pads[2 * NBX_MAX_RANK] = {0}, shape[NBX_MAX_RANK];
         const int last = 2 * (list[k]->rank - 1 - d) + 1;
         const int64_t size = list[k]->shape[d];
-        pads[last] = (size + chunks - 1) / chunks * chunks - size;
+        pads[last] = ((size - 1) / chunks + 1) * chunks - size;
         for (int i = 0; i < d; i++) shape[i] = list[k]->shape[i];
         shape[d] = chunks, shape[d + 1] = -1;
         const nbx_tensor *whole = pads[last] ? NBX_DO(c->ctx, "aten::constant_pad_nd", T(list[k]), nbx_of_ints(pads, last + 1), I(0)) : list[k];

@@ -102,7 +102,7 @@ nbx_status nbx_geometry_diagonal(nbx_op_call *c, nbx_geometry *g, int64_t offset
         size = offset >= columns ? 0 : rows < columns - offset ? rows : columns - offset;
     else
         size = offset <= -rows ? 0 : rows + offset < columns ? rows + offset : columns;
-    const int64_t stride = g->stride[a] + g->stride[b];
+    const int64_t stride = (int64_t)((uint64_t)g->stride[a] + (uint64_t)g->stride[b]);  // without elements it may be anything
     if (size > 0) g->offset += offset >= 0 ? offset * g->stride[b] : -offset * g->stride[a];
     nbx_geometry_remove(g, a > b ? a : b);
     nbx_geometry_remove(g, a > b ? b : a);
