@@ -73,6 +73,11 @@ struct nbx_fault_slot {
 nbx_fault_slot *nbx_cuda_fault_slot(nbx_op_call *c, int *op_number);
 
 #ifdef __CUDACC__
+// n / by of numbers that are not negative: in 32 bits where they fit, a fifth of the instructions.
+static __device__ __forceinline__ int64_t quotient_of(int64_t n, int64_t by) {
+    return (uint64_t)(n | by) >> 32 ? n / by : (int64_t)((uint32_t)n / (uint32_t)by);
+}
+
 static __device__ __forceinline__ void raise_fault(nbx_fault_slot *slot, int op, int code, long long value, long long limit) {
     if (atomicCAS(&slot->code, 0, code) == 0) {
         slot->op = op;

@@ -65,7 +65,7 @@ static __device__ __forceinline__ int64_t flat_offset(const flat &f, int64_t i) 
     if (f.rank == 0) return 0;
     int64_t offset = 0;
     for (int d = f.rank - 1; d > 0; d--) {
-        const int64_t rest = i / f.shape[d];
+        const int64_t rest = quotient_of(i, f.shape[d]);
         offset += (i - rest * f.shape[d]) * f.stride[d];
         i = rest;
     }

@@ -206,13 +206,21 @@ static __device__ __forceinline__ void sum_tile(const conv_call &p, const tile_p
     }
 }
 
-template <typename E> struct alignas(2 * sizeof(E)) element_pair { E at[2]; };
+// Two neighbours as one word.
+static __device__ __forceinline__ float2 load_pair(const float *at) { return *(const float2 *)at; }
+static __device__ __forceinline__ float2 load_pair(const __half *at) { return __half22float2(*(const __half2 *)at); }
+static __device__ __forceinline__ float2 load_pair(const __nv_bfloat16 *at) {
+    const uint32_t word = *(const uint32_t *)at;
+    return make_float2(__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u));
+}
+static __device__ __forceinline__ void store_pair(float *to, float a, float b) { *(float2 *)to = make_float2(a, b); }
+static __device__ __forceinline__ void store_pair(__half *to, float a, float b) { *(__half2 *)to = __floats2half2_rn(a, b); }
+static __device__ __forceinline__ void store_pair(__nv_bfloat16 *to, float a, float b) { *(__nv_bfloat162 *)to = __floats2bfloat162_rn(a, b); }
 
 enum { PAIR_ROWS = 4, PAIR_CHANNELS = 64, PAIR_PITCH = PAIR_CHANNELS + 2, SINGLE_ROWS = 8 };
 
 template <typename E, int TAPS> static __global__ void __launch_bounds__(256, 2) depthwise_pairs(const __grid_constant__ conv_call p, const __grid_constant__ depthwise_call d) {
     extern __shared__ float weights[];  // [tap][channel]
-    typedef element_pair<E> pair;
     const uint32_t group = ewc_quotient(blockIdx.x, d.by_channels), first = (blockIdx.x - group * d.groups_of_channels) * PAIR_CHANNELS;
     const int lane = (int)threadIdx.x % 32, channel = (int)first + 2 * lane;
     for (int i = (int)threadIdx.x; i < p.inner * PAIR_CHANNELS; i += 256) {
@@ -228,8 +236,8 @@ template <typename E, int TAPS> static __global__ void __launch_bounds__(256, 2)
     sum_tile<TAPS, PAIR_ROWS, 2>(
         p, t, input,
         [&](const E *from, float(&v)[2]) {
-            const pair e = *(const pair *)from;
-            v[0] = of_element(e.at[0]), v[1] = of_element(e.at[1]);
+            const float2 two = load_pair(from);
+            v[0] = two.x, v[1] = two.y;
         },
         [&](int j1, int j2, float(&w)[2]) {
             const float2 two = *(const float2 *)&weights[(j1 * TAPS + j2) * PAIR_PITCH + 2 * lane];
@@ -245,8 +253,7 @@ template <typename E, int TAPS> static __global__ void __launch_bounds__(256, 2)
 #pragma unroll
         for (int i = 0; i < TILE_WIDTH; i++) {
             if (row >= t.rows || i >= t.columns) continue;
-            const pair e = {{(E)(sum[row][i][0] + bias[0]), (E)(sum[row][i][1] + bias[1])}};
-            *(pair *)(to + row * p.a[1].step * p.out_stride[3] + i * p.a[2].step * p.out_stride[4]) = e;
+            store_pair(to + row * p.a[1].step * p.out_stride[3] + i * p.a[2].step * p.out_stride[4], sum[row][i][0] + bias[0], sum[row][i][1] + bias[1]);
         }
 }
 

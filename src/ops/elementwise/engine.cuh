@@ -240,6 +240,7 @@ typedef struct ewc_plan {
     int code, outs, operands, dims;  // dims: outer ones
     int64_t inner, chunks, items;    // innermost size; chunks of LANES in it; chunks in all
     bool wide;                       // more than 2^31 items: divide in 64 bits
+    bool narrow;                     // steps and strides fit 31 bits
     char *base[EW_OPERANDS];         // NULL: the number in value[]
     uint8_t dtype[EW_OPERANDS], mode[EW_OPERANDS];
     bool round_first[EW_OPERANDS];   // to the dtype of computing, float16 or bfloat16, before anything else (a result: after all)
@@ -271,6 +272,13 @@ template <int MOST> static __device__ __forceinline__ int ewc_locate(const ewc_p
         outer = ewc_quotient((uint32_t)item, p.by_chunks);
         chunk = item - outer * p.chunks;
     }
+    if (p.narrow && p.dims <= 1) {  // most of them, by the fewest instructions
+#pragma unroll
+        for (int k = 0; k < MOST; k++)
+            offset[k] = (int64_t)((int)chunk * EWC_LANES) * (int)p.step[k] + (p.dims ? (int64_t)(int)outer * (int)p.stride[k][0] : 0);
+        const int64_t left = p.inner - chunk * EWC_LANES;
+        return left < EWC_LANES ? (int)left : EWC_LANES;
+    }
 #pragma unroll
     for (int k = 0; k < MOST; k++) offset[k] = k < p.operands ? chunk * EWC_LANES * p.step[k] : 0;
     for (int d = 0; d < p.dims; d++) {
@@ -279,7 +287,7 @@ template <int MOST> static __device__ __forceinline__ int ewc_locate(const ewc_p
         outer = rest;
 #pragma unroll
         for (int k = 0; k < MOST; k++)
-            if (k < p.operands) offset[k] += at * p.stride[k][d];
+            if (k < p.operands) offset[k] += p.narrow ? (int64_t)(int)at * (int)p.stride[k][d] : at * p.stride[k][d];
     }
     const int64_t left = p.inner - chunk * EWC_LANES;
     return left < EWC_LANES ? (int)left : EWC_LANES;
@@ -393,7 +401,7 @@ static __global__ void __launch_bounds__(EWC_THREADS) ewc_hot_kernel(const __gri
             const int dtype = MASK >> k & 1 ? (int)NBX_BOOL : DTYPE;
             if (k + 1 >= p.operands) continue;
             if (!p.base[k + 1] || p.mode[k + 1] == EWC_SPLAT) {
-                const C v = !p.base[k + 1] ? ewc_load<C>(p.value_dtype[k], p.value[k])
+                const C v = !p.base[k + 1] ? (C)p.value[k][0]
                             : MASK >> k & 1 ? ewc_from<C, uint8_t>::get(words[t][k][0].x != 0) : ewc_load<C>(DTYPE, words[t][k]);
 #pragma unroll
                 for (int i = 0; i < EWC_LANES; i++) x[k][i] = v;
@@ -430,19 +438,22 @@ static inline bool ewc_is_plain(const ewc_plan &p, int dtype, int mask) {
     return p.outs == 1;
 }
 
-template <typename Group, typename C, int DTYPE, int MASK> static bool ewc_launch_plain(const ewc_plan &p, cudaStream_t stream) {
-    if (!ewc_is_plain(p, DTYPE, MASK)) return false;
+// A number as hot kernels read it: a double. false: it has an imaginary part.
+bool ewc_plain_numbers(ewc_plan *p);
+
+template <typename Group, typename C, int DTYPE, int MASK> static bool ewc_launch_plain(ewc_plan &p, cudaStream_t stream) {
+    if (!ewc_is_plain(p, DTYPE, MASK) || !ewc_plain_numbers(&p)) return false;
     const int64_t each = DTYPE == NBX_FLOAT32 ? EWC_THREADS : 2 * EWC_THREADS;
     ewc_hot_kernel<Group, C, DTYPE, MASK><<<(unsigned)((p.items + each - 1) / each), EWC_THREADS, 0, stream>>>(p);
     return true;
 }
 
-template <typename Group, typename C, int MASK> static bool ewc_launch_hot(const ewc_plan &p, cudaStream_t stream) {
+template <typename Group, typename C, int MASK> static bool ewc_launch_hot(ewc_plan &p, cudaStream_t stream) {
     return ewc_launch_plain<Group, C, NBX_FLOAT32, MASK>(p, stream) || ewc_launch_plain<Group, C, NBX_BFLOAT16, MASK>(p, stream) ||
            ewc_launch_plain<Group, C, NBX_FLOAT16, MASK>(p, stream);
 }
 
-template <typename Group, typename C> static void ewc_launch(const ewc_plan &p, cudaStream_t stream) {
+template <typename Group, typename C> static void ewc_launch(ewc_plan &p, cudaStream_t stream) {
     const int64_t blocks = (p.items + EWC_THREADS - 1) / EWC_THREADS;
     if constexpr (ewc_is_masked<Group>::value && sizeof(C) == 4) {
         if (Group::mask(p.code) == 1 ? ewc_launch_hot<Group, C, 1>(p, stream) : ewc_launch_hot<Group, C, 2>(p, stream)) return;

@@ -49,6 +49,8 @@ nbx_status ewc_plan_operands(nbx_op_call *c, int outs, int operands, const nbx_t
         p->size[d - 1] = ewc_divisor_of(it.dim[d].size);
         for (int k = 0; k < operands; k++) p->stride[k][d - 1] = it.dim[d].stride[k];
     }
+    const int64_t most = INT32_MAX / EWC_LANES;
+    p->narrow = !p->wide && p->inner < most;
     for (int k = 0; k < operands; k++) {
         const nbx_tensor *t = tensors[k];
         p->base[k] = t ? (char *)nbx_data(t) : NULL;
@@ -60,8 +62,28 @@ nbx_status ewc_plan_operands(nbx_op_call *c, int outs, int operands, const nbx_t
         else if ((p->step[k] == (int64_t)size || p->inner == 1) && aligned_for_vectors(p, k, size)) p->mode[k] = EWC_DENSE;
         else p->mode[k] = EWC_STRIDED;
         if (p->inner == 1) p->step[k] = (int64_t)size;
+        p->narrow = p->narrow && llabs(p->step[k]) < most;
+        for (int d = 0; d < p->dims; d++) p->narrow = p->narrow && llabs(p->stride[k][d]) <= INT32_MAX;
     }
     return NBX_OK;
+}
+
+bool ewc_plain_numbers(ewc_plan *p) {
+    for (int k = p->outs; k < p->operands; k++) {
+        double *v = p->value[k - p->outs];
+        if (p->base[k]) continue;
+        switch (p->value_dtype[k - p->outs]) {
+        case NBX_FLOAT64: break;
+        case NBX_FLOAT32: v[0] = *(const float *)v; break;
+        case NBX_BFLOAT16: v[0] = __bfloat162float(__ushort_as_bfloat16(*(const uint16_t *)v)); break;
+        case NBX_FLOAT16: v[0] = __half2float(__ushort_as_half(*(const uint16_t *)v)); break;
+        case NBX_INT64: v[0] = (double)*(const int64_t *)v; break;
+        case NBX_BOOL: v[0] = *(const bool *)v; break;
+        default: return false;
+        }
+        p->value_dtype[k - p->outs] = NBX_FLOAT64;
+    }
+    return true;
 }
 
 // A number among the inputs: an element of the dtype its argument is computed in, rounded to 16 bits first where ATen does.

@@ -151,10 +151,14 @@ struct gate_group {
     template <typename C> static __device__ __forceinline__ void eval(int code, const C (&x)[1][EWC_LANES], const ewc_params &p, C (&r)[1][EWC_LANES]) {
         switch (code) {
         case GELU:
-            if (is_half(p)) {
-                EWC_EACH(gelu_end(a, quick_gelu(a, p.i[0] != 0), p))
+            if (is_half(p) && p.i[0]) {
+                EWC_EACH(gelu_end(a, quick_gelu(a, true), p))
+            } else if (is_half(p)) {
+                EWC_EACH(gelu_end(a, quick_gelu(a, false), p))
+            } else if (p.i[0]) {
+                EWC_EACH(gelu_end(a, gelu_of(a, true), p))
             } else {
-                EWC_EACH(gelu_end(a, gelu_of(a, p.i[0] != 0), p))
+                EWC_EACH(gelu_end(a, gelu_of(a, false), p))
             }
             break;
         case SILU:

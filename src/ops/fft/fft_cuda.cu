@@ -56,7 +56,7 @@ template <typename R> static __device__ __forceinline__ pair<R> narrow(pair<doub
 static __device__ __forceinline__ int64_t line_offset(const points &p, int64_t line) {
     int64_t offset = 0;
     for (int d = 0; d < p.rank; d++) {
-        const int64_t rest = line / p.shape[d];
+        const int64_t rest = quotient_of(line, p.shape[d]);
         offset += (line - rest * p.shape[d]) * p.stride[d];
         line = rest;
     }

@@ -123,7 +123,7 @@ template <> struct word_of<4> { typedef uint32_t type; };
 // --------------------------------------------------------------------------------------------------------------- rows
 static __device__ __forceinline__ void add_place(const dims_of &d, int64_t at, int64_t *table, int64_t *rows) {
     for (int i = d.rank - 1; i >= 0; i--) {
-        const int64_t rest = at / d.shape[i], here = at - rest * d.shape[i];
+        const int64_t rest = quotient_of(at, d.shape[i]), here = at - rest * d.shape[i];
         at = rest;
         *table += here * d.table[i];
         *rows += here * d.rows[i];
@@ -134,7 +134,7 @@ static __device__ __forceinline__ void add_place(const dims_of &d, int64_t at, i
 static __device__ __forceinline__ bool entry_place(const rows_call &p, int64_t entry, int64_t *table, int64_t *rows) {
     int64_t at[ROW_DIMS];
     for (int i = p.entries.rank - 1; i >= 0; i--) {
-        const int64_t rest = entry / p.entries.shape[i];
+        const int64_t rest = quotient_of(entry, p.entries.shape[i]);
         at[i] = entry - rest * p.entries.shape[i];
         entry = rest;
         *rows += at[i] * p.entries.rows[i];
@@ -158,7 +158,7 @@ static __device__ __forceinline__ bool entry_place(const rows_call &p, int64_t e
 static __device__ __forceinline__ int64_t entry_number(const rows_call &p, int64_t entry) {
     int64_t at[ROW_DIMS], number = 0;
     for (int i = p.entries.rank - 1; i >= 0; i--) {
-        const int64_t rest = entry / p.entries.shape[i];
+        const int64_t rest = quotient_of(entry, p.entries.shape[i]);
         at[i] = entry - rest * p.entries.shape[i];
         entry = rest;
     }

@@ -72,7 +72,7 @@ template <typename C, int THREADS, int PER, int DTYPE> static __global__ void __
     if (row >= p.rows) return;
     int64_t from = 0, to = 0, rest = row;
     for (int d = 0; d < p.kept; d++) {
-        const int64_t further = d + 1 < p.kept ? rest / p.kept_shape[d] : 0, at = rest - further * p.kept_shape[d];
+        const int64_t further = d + 1 < p.kept ? quotient_of(rest, p.kept_shape[d]) : 0, at = rest - further * p.kept_shape[d];
         rest = further;
         from += at * p.kept_step[d];
         to += at * p.kept_to[d];

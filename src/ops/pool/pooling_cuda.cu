@@ -13,14 +13,15 @@ template <typename C> static __global__ void __launch_bounds__(POOL_THREADS) poo
     int64_t item = (int64_t)blockIdx.x * POOL_THREADS + threadIdx.x;
     if (item >= count) return;
     int64_t at[5];  // batch, channel, depth, height, width
-    if (channels_first) {
-        for (int d = 2; d >= 0; d--) at[2 + d] = item % p.out[d], item /= p.out[d];
-        at[1] = item % p.channels, at[0] = item / p.channels;
-    } else {
-        at[1] = item % p.channels, item /= p.channels;
-        for (int d = 2; d >= 0; d--) at[2 + d] = item % p.out[d], item /= p.out[d];
-        at[0] = item;
-    }
+    const auto take = [&](int64_t size) {
+        const int64_t rest = quotient_of(item, size), here = item - rest * size;
+        item = rest;
+        return here;
+    };
+    if (!channels_first) at[1] = take(p.channels);
+    for (int d = 2; d >= 0; d--) at[2 + d] = p.out[d] == 1 ? 0 : take(p.out[d]);
+    if (channels_first) at[1] = take(p.channels);
+    at[0] = item;
     const int size = nbx_cuda_dtype_bytes(p.dtype);
     const char *x = p.input + (at[0] * p.in_stride[0] + at[1] * p.in_stride[1]) * size;
     pool_window w[3];

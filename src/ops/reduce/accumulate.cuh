@@ -91,16 +91,17 @@ template <typename C, bool LARGEST> struct red_place {
     __device__ __forceinline__ void add(int, double, C x, int64_t i) {
         if (beats(x, v) || at == INT64_MAX || (red_isnan(x) && !red_isnan(v))) v = x, at = i;
     }
-    // Vectors of floats are compared as a whole: at is then where one begins, until its element is looked for.
+    // A vector of floats, by fewer instructions: two comparisons an element, the place once.
     __device__ __forceinline__ void add_vector(const float (&x)[8], int64_t i) {
-        const float a = nan_extreme<LARGEST>(nan_extreme<LARGEST>(x[0], x[1]), nan_extreme<LARGEST>(x[2], x[3]));
-        const float b = nan_extreme<LARGEST>(nan_extreme<LARGEST>(x[4], x[5]), nan_extreme<LARGEST>(x[6], x[7]));
-        add(0, 0, nan_extreme<LARGEST>(a, b), i);
-    }
-    __device__ __forceinline__ void find(const float (&x)[8]) {
-        int k = 0;
-        while (k < 7 && !(x[k] == v || (red_isnan(x[k]) && red_isnan(v)))) k++;
-        v = x[k], at += k;
+        int best = at == INT64_MAX ? 0 : -1;
+        if (best == 0) v = x[0];
+#pragma unroll
+        for (int k = 0; k < 8; k++) {
+            const bool better = (LARGEST ? !(x[k] <= v) : !(x[k] >= v)) && v == v;
+            v = better ? x[k] : v;
+            best = better ? k : best;
+        }
+        if (best >= 0) at = i + best;
     }
     __device__ __forceinline__ void merge(int, const red_place &o) {
         if (o.at == INT64_MAX) return;

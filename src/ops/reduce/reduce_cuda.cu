@@ -24,7 +24,7 @@ static __device__ __forceinline__ int64_t reduced_offset(const red_call &p, int6
     if (p.reduced <= 1) return index * p.reduced_step[0];
     int64_t offset = 0;
     for (int d = 0; d < p.reduced; d++) {
-        const int64_t rest = index / p.reduced_shape[d];
+        const int64_t rest = quotient_of(index, p.reduced_shape[d]);
         offset += (index - rest * p.reduced_shape[d]) * p.reduced_step[d];
         index = rest;
     }
@@ -34,7 +34,7 @@ static __device__ __forceinline__ int64_t reduced_offset(const red_call &p, int6
 static __device__ __forceinline__ void kept_place(const red_call &p, int64_t index, int64_t *from, int64_t *to) {
     *from = *to = 0;
     for (int d = 0; d < p.kept; d++) {
-        const int64_t rest = index / p.kept_shape[d], at = index - rest * p.kept_shape[d];
+        const int64_t rest = quotient_of(index, p.kept_shape[d]), at = index - rest * p.kept_shape[d];
         *from += at * p.kept_step[d];
         *to += at * p.kept_to[d];
         index = rest;
@@ -80,12 +80,6 @@ template <typename A, int THREADS, bool DENSE, int DTYPE> static __global__ void
 #pragma unroll
                     for (int k = 0; k < EWC_LANES; k++) take<A, DTYPE>(p, a, i + k, v[k]);
             }
-            if constexpr (red_is_place<A>::value && DTYPE >= 0)
-                if (a.at != INT64_MAX) {
-                    C v[EWC_LANES];
-                    ewc_load_dense<C>(dtype, x + a.at * size, v);
-                    a.find(v);
-                }
             i = whole;
         }
         for (i += lane; i < end; i += THREADS) take<A, DTYPE>(p, a, i, ewc_load<C>(dtype, x + i * size));

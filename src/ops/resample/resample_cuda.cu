@@ -39,9 +39,14 @@ typedef struct place { int64_t n, c, o[RESAMPLE_DIMS]; } place;
 static __device__ __forceinline__ bool place_of(const resample_call &r, place *at) {
     int64_t i = (int64_t)blockIdx.x * RESAMPLE_THREADS + threadIdx.x;
     if (i >= r.count) return false;
-    if (r.channels_first) at->c = i % r.p.channels, i /= r.p.channels;
-    for (int d = RESAMPLE_DIMS - 1; d >= 0; d--) at->o[d] = i % r.p.axis[d].out, i /= r.p.axis[d].out;
-    if (!r.channels_first) at->c = i % r.p.channels, i /= r.p.channels;
+    const auto take = [&](int64_t size) {
+        const int64_t rest = quotient_of(i, size), here = i - rest * size;
+        i = rest;
+        return here;
+    };
+    if (r.channels_first) at->c = take(r.p.channels);
+    for (int d = RESAMPLE_DIMS - 1; d >= 0; d--) at->o[d] = r.p.axis[d].out == 1 ? 0 : take(r.p.axis[d].out);
+    if (!r.channels_first) at->c = take(r.p.channels);
     at->n = i;
     return true;
 }

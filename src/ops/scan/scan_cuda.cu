@@ -76,7 +76,7 @@ template <typename C, bool PLACED> static __device__ __forceinline__ void put(co
 static __device__ __forceinline__ void line_place(const scan_call &p, int64_t line, const char **x, char **y, int64_t **index) {
     *x = p.x, *y = p.y, *index = p.index;
     for (int d = 0; d < p.rank; d++) {
-        const int64_t rest = d + 1 < p.rank ? line / p.shape[d] : 0, at = line - rest * p.shape[d];
+        const int64_t rest = d + 1 < p.rank ? quotient_of(line, p.shape[d]) : 0, at = line - rest * p.shape[d];
         line = rest;
         *x += at * p.x_line[d], *y += at * p.y_line[d];
         if (p.index) *index += at * p.index_line[d];
@@ -177,8 +177,9 @@ template <typename C, bool PLACED> static __global__ void __launch_bounds__(SCAN
 
 // DTYPE: of both sides; -1: any. WARPS of them for a line or a piece of one. -0 is what adds nothing.
 template <typename C, int DTYPE, int WARPS> static __global__ void __launch_bounds__(SCAN_THREADS, 4) scan_sums(const __grid_constant__ scan_call p) {
-    constexpr int THREADS = WARPS * 32, TOGETHER = SCAN_THREADS / THREADS, TILE = THREADS * EWC_LANES;
-    constexpr int SIZE = DTYPE == NBX_FLOAT32 ? 4 : 2, WORDS = DTYPE < 0 ? 1 : SIZE * EWC_LANES / 16;
+    constexpr int GROUPS = DTYPE == NBX_BFLOAT16 || DTYPE == NBX_FLOAT16 ? 2 : 1, LANES = GROUPS * EWC_LANES;  // neighbours of a thread
+    constexpr int THREADS = WARPS * 32, TOGETHER = SCAN_THREADS / THREADS, TILE = THREADS * LANES;
+    constexpr int SIZE = DTYPE == NBX_FLOAT32 ? 4 : 2, WORDS = DTYPE < 0 ? 1 : SIZE * LANES / 16;
     __shared__ C parts[2][WARPS];
     const int tid = (int)threadIdx.x % THREADS, lane = tid & 31, warp = tid >> 5;
     const int in = DTYPE < 0 ? p.in : DTYPE, out = DTYPE < 0 ? p.out : DTYPE;
@@ -193,26 +194,30 @@ template <typename C, int DTYPE, int WARPS> static __global__ void __launch_boun
         C carry = p.starts && start ? ((const C *)p.starts)[unit - 1] : (C)-0.0;
         uint4 next[WORDS];
         const auto fetch = [&](int64_t at) {
-            if (DTYPE >= 0 && at + EWC_LANES <= end)
+            if (DTYPE >= 0 && at + LANES <= end)
 #pragma unroll
                 for (int w = 0; w < WORDS; w++) next[w] = ((const uint4 *)(x + at * SIZE))[w];
         };
-        fetch(start + tid * EWC_LANES);
+        fetch(start + tid * LANES);
         for (int64_t tile = start; tile < end; tile += TILE) {
-            const int64_t begin = tile + tid * EWC_LANES;
-            const bool whole = (DTYPE >= 0 || p.dense) && begin + EWC_LANES <= end;
-            C v[EWC_LANES];
+            const int64_t begin = tile + tid * LANES;
+            const bool whole = (DTYPE >= 0 || p.dense) && begin + LANES <= end;
+            C v[LANES];
             if (whole) {
-                if (DTYPE >= 0) ewc_load_dense<C>(DTYPE, next, v);
-                else ewc_load_dense<C>(in, x + begin * p.x_step, v);
+#pragma unroll
+                for (int g = 0; g < GROUPS; g++) {
+                    C(&part)[EWC_LANES] = *(C(*)[EWC_LANES])&v[g * EWC_LANES];
+                    if (DTYPE >= 0) ewc_load_dense<C>(DTYPE, &next[g * WORDS / GROUPS], part);
+                    else ewc_load_dense<C>(in, x + begin * p.x_step, part);
+                }
             } else {
 #pragma unroll
-                for (int k = 0; k < EWC_LANES; k++) v[k] = begin + k < end ? ewc_load<C>(in, x + (begin + k) * p.x_step) : (C)-0.0;
+                for (int k = 0; k < LANES; k++) v[k] = begin + k < end ? ewc_load<C>(in, x + (begin + k) * p.x_step) : (C)-0.0;
             }
             fetch(begin + TILE);
 #pragma unroll
-            for (int k = 1; k < EWC_LANES; k++) v[k] = v[k - 1] + v[k];
-            C before = v[EWC_LANES - 1], total;  // inclusive over the lanes, then exclusive
+            for (int k = 1; k < LANES; k++) v[k] = v[k - 1] + v[k];
+            C before = v[LANES - 1], total;  // inclusive over the lanes, then exclusive
 #pragma unroll
             for (int step = 1; step < 32; step <<= 1) {
                 const C other = __shfl_up_sync(~0u, before, step);
@@ -238,12 +243,13 @@ template <typename C, int DTYPE, int WARPS> static __global__ void __launch_boun
             }
             if (p.totals) continue;
 #pragma unroll
-            for (int k = 0; k < EWC_LANES; k++) v[k] = before + v[k];
+            for (int k = 0; k < LANES; k++) v[k] = before + v[k];
             if (whole) {
-                ewc_store_dense<C>(out, y + begin * p.y_step, v);
+#pragma unroll
+                for (int g = 0; g < GROUPS; g++) ewc_store_dense<C>(out, y + (begin + g * EWC_LANES) * p.y_step, *(const C(*)[EWC_LANES])&v[g * EWC_LANES]);
             } else {
 #pragma unroll
-                for (int k = 0; k < EWC_LANES; k++)
+                for (int k = 0; k < LANES; k++)
                     if (begin + k < end) ewc_store<C>(out, y + (begin + k) * p.y_step, v[k]);
             }
         }

@@ -27,7 +27,7 @@ static __global__ void __launch_bounds__(MAP_THREADS) map_elements(const __grid_
     bool taken = true;
     int64_t row = 0, column = 0;
     for (int d = p.rank - 1; d >= 0; d--) {
-        const int64_t rest = item / p.shape[d], i = item - rest * p.shape[d];
+        const int64_t rest = quotient_of(item, p.shape[d]), i = item - rest * p.shape[d];
         item = rest;
         int64_t at = i - p.before[d];
         const int64_t size = p.size[d];

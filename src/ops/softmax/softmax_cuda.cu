@@ -86,7 +86,7 @@ template <int DTYPE> static __device__ __forceinline__ double exponential(double
 template <typename C> static __device__ __forceinline__ void line_place(const softmax_call &p, int64_t line, const char **x, char **y) {
     *x = p.x, *y = p.y;
     for (int d = 0; d < p.rank; d++) {
-        const int64_t rest = d + 1 < p.rank ? line / p.shape[d] : 0, at = line - rest * p.shape[d];
+        const int64_t rest = d + 1 < p.rank ? quotient_of(line, p.shape[d]) : 0, at = line - rest * p.shape[d];
         line = rest;
         *x += at * p.x_line[d];
         *y += at * p.y_line[d];

@@ -2,14 +2,14 @@
 //
 // An entry is an element's key above its place, so no two are equal. A block collects the entries below a threshold in shared
 // memory; when they are many it sorts them, keeps the k first and lowers the threshold to the last of these. The first threshold
-// is a key that k / 16 threads of every warp reach in the first round: few of 128 Ki random elements are entered after it.
+// is a key that k / 4 threads of every warp reach in the first round: few of 128 Ki random elements are entered after it.
 // The k first do not depend on the order of entering. Few long rows are cut into parts, whose firsts are then selected from.
 #include "ops/elementwise/engine.cuh"
 #include "ops/sort/keys.cuh"
 
 #include <type_traits>
 
-enum { TOP_THREADS = 512, TOP_BEST = 256 };  // up to so many the first round gives a threshold
+enum { TOP_THREADS = 128, TOP_BEST = TOP_THREADS };  // up to so many the first round gives a threshold; several rows an SM
 
 enum { OF_ENTRIES = -2, OF_ANY = -1 };  // beside dtypes of dense, aligned rows: entries, and elements of any dtype and strides
 
@@ -130,7 +130,7 @@ static __device__ __forceinline__ uint32_t common_key(uint32_t key, int wanted, 
     return least;
 }
 
-template <int DTYPE> static __global__ void __launch_bounds__(TOP_THREADS, 2) select_first(const __grid_constant__ top_call p) {
+template <int DTYPE> static __global__ void __launch_bounds__(TOP_THREADS, 8) select_first(const __grid_constant__ top_call p) {
     constexpr bool VECTORS = DTYPE >= 0;
     constexpr int LANES = DTYPE == NBX_FLOAT32 ? 4 : 8, TIMES = 4, EACH = VECTORS ? TIMES * LANES : 16, ROUND = TOP_THREADS * EACH, KNOWN = VECTORS ? DTYPE : (int)NBX_FLOAT32;
     extern __shared__ uint64_t entries[];
