@@ -6,7 +6,7 @@
 
 #include "cpu/cache.h"
 
-enum { GRAIN_BYTES = 64 << 10, TILE = 16 };
+enum { GRAIN_BYTES = 64 << 10, TILE = 16, STREAM_LEAST = 16 << 10 };
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -179,7 +179,9 @@ void nbx_move_run(nbx_pool *pool, nbx_move *m) {
     int64_t count = 1, bytes = m->width;
     for (int d = 0; d < j.outer_rank; d++) count *= m->shape[d];
     for (int d = j.outer_rank; d < m->rank; d++) bytes *= m->shape[d];
-    j.stream = m->rank > 0 && m->to_stride[last] == m->width && m->from_stride[last] == m->width && nbx_past_caches(count * bytes);
+    // Short runs share lines with their neighbours, and wait for the end of each.
+    const bool long_runs = m->rank > 0 && m->to_stride[last] == m->width && m->from_stride[last] == m->width && m->shape[last] * m->width >= STREAM_LEAST;
+    j.stream = long_runs && nbx_past_caches(count * bytes);
     if (bytes > GRAIN_BYTES && m->rank > 0) {
         const int64_t whole = m->shape[j.outer_rank], each = bytes / whole;
         j.step = each >= GRAIN_BYTES ? 1 : (GRAIN_BYTES / each + TILE - 1) / TILE * TILE;
