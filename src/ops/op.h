@@ -54,12 +54,14 @@ void nbx_call_cost(const nbx_op_call *call, nbx_cost *cost);
 typedef struct nbx_packed_form {
     const nbx_tensor *weight;    // the argument that it is made of
     size_t bytes;
+    int64_t pieces;              // in which it is made, so that the memory of what was read can be given back in between; 0: one
     int64_t layout[32];          // with the weight's memory and the instruction set, all that it depends on
 } nbx_packed_form;
 
 typedef struct nbx_packing {
     bool (*describe)(const nbx_op_call *call, nbx_packed_form *form);  // false: it would not serve this call. form is zeroed
-    nbx_op_fn make[3];           // one per ISA: fills call->packed, 64-byte aligned; uses pool and scratch
+    nbx_status (*make[3])(nbx_op_call *call, int64_t piece, int64_t pieces);  // one per ISA: fills a piece of call->packed, which
+                                 // is 64-byte aligned; uses pool and scratch
 } nbx_packing;
 
 typedef struct nbx_op {

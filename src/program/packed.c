@@ -56,8 +56,11 @@ static void make(nbx_context *ctx, nbx_packed_weights *w, nbx_packed_weight *x, 
     if (!x->made) return nbx_clear_error(ctx);
     w->bytes += x->form.bytes;
     c->packed = x->made->data;
-    (void)x->packing->make[x->isa](c);
-    nbx_store_rest(x->of);
+    const int64_t pieces = x->form.pieces > 1 ? x->form.pieces : 1;
+    for (int64_t piece = 0; piece < pieces; piece++) {
+        (void)x->packing->make[x->isa](c, piece, pieces);
+        nbx_store_rest(x->of);
+    }
 }
 
 void nbx_packed_use(nbx_context *ctx, nbx_packed_weights *w, nbx_recorder *r, size_t room) {

@@ -89,6 +89,7 @@ static inline size_t conv_filter_bytes(const nbx_conv *p, const conv_image *imag
 }
 
 NBX_CPU_DECLARE(convolution_cpu);
-NBX_CPU_DECLARE(conv_pack);
+nbx_status conv_pack_baseline(nbx_op_call *, int64_t, int64_t), conv_pack_avx2(nbx_op_call *, int64_t, int64_t),
+    conv_pack_avx512(nbx_op_call *, int64_t, int64_t);
 
 #endif

@@ -17,6 +17,7 @@ typedef struct conv_job {
     float *weights;          // NULL, or packed: [group][phase][tile][channel][tap][row]
     char *threads;
     int64_t out_block, out_blocks;  // channels of the result per task
+    int64_t first_tile, packed_tiles;  // what is to be packed, of all groups and phases
 } conv_job;
 
 // ---------------------------------------------------------------------------------------------------------- preparation
@@ -92,7 +93,7 @@ static void pack_tasks(void *arg, int64_t begin, int64_t end, int thread) {
     const conv_job *job = arg;
     const int64_t tiles = tiles_of(job->p);
     (void)thread;
-    for (int64_t i = begin; i < end; i++)
+    for (int64_t i = begin + job->first_tile; i < end + job->first_tile; i++)
         pack_tile(job, i / tiles / job->plan->phases, &job->phases[i / tiles % job->plan->phases], i % tiles);
 }
 
@@ -466,7 +467,7 @@ static void block_tasks(void *arg, int64_t begin, int64_t end, int thread) {
     }
 }
 
-// Fills the tables, and packs the weights where the job has a place for them and they are not packed already.
+// Fills the tables, and packs what is to be packed.
 static void prepare(nbx_pool *pool, conv_job *job, char *scratch) {
     const nbx_conv *p = job->p;
     const conv_plan *plan = job->plan;
@@ -477,26 +478,26 @@ static void prepare(nbx_pool *pool, conv_job *job, char *scratch) {
     list_offsets(p, plan, phases, taps, offsets);
     job->taps = taps, job->phases = phases, job->offsets = offsets;
     job->threads = scratch + plan->threads_at;
-    if (!job->weights || job->weights == p->packed) return;
     const int64_t work = p->in_channels * plan->taps / plan->phases * TILE_ROWS;
-    nbx_parallel_for(pool, p->groups * plan->phases * tiles_of(p), 1 + 8192 / (work + 1), pack_tasks, job);
+    nbx_parallel_for(pool, job->packed_tiles, 1 + 8192 / (work + 1), pack_tasks, job);
 }
 
-nbx_status NBX_KERNEL(conv_pack)(nbx_op_call *call) {
+nbx_status NBX_KERNEL(conv_pack)(nbx_op_call *call, int64_t piece, int64_t pieces) {
     nbx_conv p;
     conv_plan plan;
     nbx_conv_of(call, &p);
     nbx_conv_plan(&p, call->ctx->threads, &plan);
-    conv_job job = {.p = &p, .plan = &plan, .weights = p.packed};
-    p.packed = NULL;
-    prepare(call->pool, &job, call->scratch);
+    const int64_t tiles = p.groups * plan.phases * tiles_of(&p), step = (tiles + pieces - 1) / pieces, first = piece * step;
+    conv_job job = {.p = &p, .plan = &plan, .weights = p.packed, .first_tile = first, .packed_tiles = tiles - first < step ? tiles - first : step};
+    if (first < tiles) prepare(call->pool, &job, call->scratch);
     return NBX_OK;
 }
 
 void NBX_KERNEL(conv_blocked)(nbx_pool *pool, const nbx_conv *p, void *scratch, int threads) {
     conv_plan plan;
     nbx_conv_plan(p, threads, &plan);
-    conv_job job = {.p = p, .plan = &plan, .weights = p->packed ? p->packed : plan.pack ? (float *)((char *)scratch + plan.weights_at) : NULL};
+    conv_job job = {.p = p, .plan = &plan, .weights = p->packed ? p->packed : plan.pack ? (float *)((char *)scratch + plan.weights_at) : NULL,
+                    .packed_tiles = plan.pack ? p->groups * plan.phases * tiles_of(p) : 0};
     prepare(pool, &job, scratch);
     const int64_t blocks = p->batch * p->groups * plan.phases * plan.blocks[0] * plan.blocks[1] * plan.blocks[2];
     int64_t parts = (p->out_channels + CONV_OUT_BLOCK - 1) / CONV_OUT_BLOCK;

@@ -199,6 +199,7 @@ static bool describe_packed(const nbx_op_call *c, nbx_packed_form *form) {
     nbx_conv_of(c, &p);
     form->weight = arg_tensor(c, 1);
     form->bytes = nbx_conv_packed_bytes(&p);
+    form->pieces = (int64_t)(form->bytes >> 20);
     if (!p.weight || form->bytes == 0) return false;
     int64_t *at = form->layout;
     *at++ = p.dtype, *at++ = p.groups, *at++ = p.in_channels, *at++ = p.out_channels, *at++ = p.transposed;
