@@ -427,90 +427,70 @@ template <int THREADS, int CLUSTER> static __device__ __forceinline__ float sum_
     return v;
 }
 
-// PER > 1: the next group of the cluster is fetched while one is worked on.
 template <int DTYPE, int PER, int CLUSTER>
 static __global__ void __launch_bounds__(512, 2) NBX_CLUSTER(CLUSTER) normalize_groups(const __grid_constant__ held_groups p) {
     constexpr int THREADS = 512, SIZE = DTYPE == NBX_FLOAT32 ? 4 : 2, WORDS = SIZE * EWC_LANES / 16;
-    extern __shared__ uint4 staged[];
-    __shared__ float sums[2][CLUSTER], squares[2][CLUSTER];
+    __shared__ float sums[CLUSTER], squares[CLUSTER];
     const int block = (int)blockIdx.x % CLUSTER, tid = (int)threadIdx.x;
+    const uint32_t group = blockIdx.x / CLUSTER;
     const int share = (p.vectors + CLUSTER - 1) / CLUSTER, first = block * share, end = first + share < p.vectors ? first + share : p.vectors;
     const float count = (float)p.vectors * EWC_LANES;
-    const auto fetch = [&](int64_t group) {
-        if (PER == 1 || group >= p.count) return;
-        const uint4 *x = (const uint4 *)p.x + group * p.vectors * WORDS;
-#pragma unroll
-        for (int k = 0; k < PER; k++) {
-            const int i = first + k * THREADS + tid;
-#pragma unroll
-            for (int w = 0; w < WORDS; w++)
-                if (i < end) copy_async_whole((uint32_t)__cvta_generic_to_shared(&staged[(k * WORDS + w) * THREADS + tid]), &x[(int64_t)i * WORDS + w]);
-        }
-        commit_async();
-    };
-    const int64_t step = gridDim.x / CLUSTER;
-    int parity = 0;
+    const uint4 *x = (const uint4 *)p.x + (int64_t)group * p.vectors * WORDS;
+    char *y = p.y + (int64_t)group * p.vectors * EWC_LANES * SIZE;
     if (CLUSTER > 1) cluster_arrive();
-    fetch(blockIdx.x / CLUSTER);
+    uint4 held[PER][WORDS];
+#pragma unroll
+    for (int k = 0; k < PER; k++) {
+        const int i = first + k * THREADS + tid;
+#pragma unroll
+        for (int w = 0; w < WORDS; w++) held[k][w] = i < end ? x[(int64_t)i * WORDS + w] : make_uint4(0, 0, 0, 0);
+    }
+    float v[EWC_LANES], sum = 0, square = 0;
+#pragma unroll
+    for (int k = 0; k < PER; k++) {
+        ewc_load_dense<float>(DTYPE, held[k], v);
+#pragma unroll
+        for (int j = 0; j < EWC_LANES; j++) sum += v[j];
+    }
     if (CLUSTER > 1) cluster_wait();  // the others have begun, their shared memory is there
-    for (int64_t group = blockIdx.x / CLUSTER; group < p.count; group += step, parity ^= 1) {
-        const uint4 *x = (const uint4 *)p.x + group * p.vectors * WORDS;
-        uint4 held[PER][WORDS];
-        float v[EWC_LANES], sum = 0, square = 0;
-        if (PER > 1) wait_async<0>();
+    float mean = sum_over_cluster<THREADS, CLUSTER>(sum, sums, block) / count;
 #pragma unroll
-        for (int k = 0; k < PER; k++) {
-            const int i = first + k * THREADS + tid;
+    for (int k = 0; k < PER; k++) {
+        if (first + k * THREADS + tid >= end) continue;
 #pragma unroll
-            for (int w = 0; w < WORDS; w++)
-                held[k][w] = i >= end ? make_uint4(0, 0, 0, 0) : PER > 1 ? staged[(k * WORDS + w) * THREADS + tid] : x[(int64_t)i * WORDS + w];
-            ewc_load_dense<float>(DTYPE, held[k], v);
+        for (int w = 0; w < WORDS; w++) stay_packed(held[k][w]);
+        ewc_load_dense<float>(DTYPE, held[k], v);
 #pragma unroll
-            for (int j = 0; j < EWC_LANES; j++) sum += v[j];
-        }
-        float mean = sum_over_cluster<THREADS, CLUSTER>(sum, sums[parity], block) / count;
-        fetch(group + step);
+        for (int j = 0; j < EWC_LANES; j++) square += (v[j] - mean) * (v[j] - mean);
+    }
+    square = sum_over_cluster<THREADS, CLUSTER>(square, squares, block);
+    if (square != square) mean = square;  // of infinities too
+    const float rstd = 1 / sqrtf(square / count + p.eps);
+    if (block == 0 && tid == 0) {
+        write(p.mean_out, group, mean);
+        write(p.rstd_out, group, rstd);
+    }
+    const uint32_t channels = group % p.groups * p.group_channels;
 #pragma unroll
-        for (int k = 0; k < PER; k++) {
-            if (first + k * THREADS + tid >= end) continue;
+    for (int k = 0; k < PER; k++) {
+        const int i = first + k * THREADS + tid;
+        if (i >= end) continue;
+        const int64_t channel = channels + ewc_quotient((uint32_t)i, p.by_area);
+        const float scale = rstd * (float)read(p.weight, channel, 1), shift = (float)read(p.bias, channel, 0);
 #pragma unroll
-            for (int w = 0; w < WORDS; w++) stay_packed(held[k][w]);
-            ewc_load_dense<float>(DTYPE, held[k], v);
+        for (int w = 0; w < WORDS; w++) stay_packed(held[k][w]);
+        ewc_load_dense<float>(DTYPE, held[k], v);
 #pragma unroll
-            for (int j = 0; j < EWC_LANES; j++) square += (v[j] - mean) * (v[j] - mean);
-        }
-        square = sum_over_cluster<THREADS, CLUSTER>(square, squares[parity], block);
-        if (square != square) mean = square;  // of infinities too
-        const float rstd = 1 / sqrtf(square / count + p.eps);
-        if (block == 0 && tid == 0) {
-            write(p.mean_out, group, mean);
-            write(p.rstd_out, group, rstd);
-        }
-        const uint32_t channels = (uint32_t)(group % p.groups) * p.group_channels;
-        char *y = p.y + group * p.vectors * EWC_LANES * SIZE;
-#pragma unroll
-        for (int k = 0; k < PER; k++) {
-            const int i = first + k * THREADS + tid;
-            if (i >= end) continue;
-            const int64_t channel = channels + ewc_quotient((uint32_t)i, p.by_area);
-            const float scale = rstd * (float)read(p.weight, channel, 1), shift = (float)read(p.bias, channel, 0);
-#pragma unroll
-            for (int w = 0; w < WORDS; w++) stay_packed(held[k][w]);
-            ewc_load_dense<float>(DTYPE, held[k], v);
-#pragma unroll
-            for (int j = 0; j < EWC_LANES; j++) v[j] = fmaf(v[j] - mean, scale, shift);
-            ewc_store_dense<float>(DTYPE, y + (int64_t)i * EWC_LANES * SIZE, v);
-        }
+        for (int j = 0; j < EWC_LANES; j++) v[j] = fmaf(v[j] - mean, scale, shift);
+        ewc_store_dense<float>(DTYPE, y + (int64_t)i * EWC_LANES * SIZE, v);
     }
 }
 
 template <int DTYPE, int PER, int CLUSTER> static bool launch_clusters(const held_groups &p, int device, cudaStream_t stream) {
     static int room[CLUSTER_DEVICES];
-    const size_t shared = PER > 1 ? (size_t)PER * EWC_LANES * 512 * (DTYPE == NBX_FLOAT32 ? 4 : 2) : 0;
-    const int64_t slots = PER == 1 ? p.count : cluster_slots_known(room, device, (const void *)normalize_groups<DTYPE, PER, CLUSTER>, CLUSTER, 512, shared);
-    const unsigned clusters = (unsigned)(p.count < slots ? p.count : slots);
-    if (slots > 0) normalize_groups<DTYPE, PER, CLUSTER><<<clusters * CLUSTER, 512, shared, stream>>>(p);
-    return slots > 0;
+    const bool exist = CLUSTER == 1 || clusters_known(room, device, (const void *)normalize_groups<DTYPE, PER, CLUSTER>);
+    if (exist) normalize_groups<DTYPE, PER, CLUSTER><<<(unsigned)p.count * CLUSTER, 512, 0, stream>>>(p);
+    return exist;
 }
 
 template <int DTYPE> static bool launch_groups(const held_groups &p, int device, cudaStream_t stream) {

@@ -210,7 +210,6 @@ template <typename C> static __global__ void __launch_bounds__(1024) softmax_lon
 template <int DTYPE> struct held_row {
     enum {
         PER = DTYPE == NBX_FLOAT32 ? 4 : 8, THREADS = 512, MOST = 8 * PER * THREADS * EWC_LANES, WORDS = DTYPE == NBX_FLOAT32 ? 2 : 1,
-        SHARED = PER * WORDS * THREADS * 16,
     };
 };
 template <int DTYPE, int CLUSTER> static __global__ void __launch_bounds__(512, 2) NBX_CLUSTER(CLUSTER) softmax_cluster(const __grid_constant__ softmax_call p) {
@@ -218,103 +217,83 @@ template <int DTYPE, int CLUSTER> static __global__ void __launch_bounds__(512, 
     constexpr int PER = held_type::PER, THREADS = held_type::THREADS, WORDS = held_type::WORDS;
     constexpr bool HALVES = DTYPE != NBX_FLOAT32;
     constexpr float LOG2E = 1.4426950408889634f;
-    extern __shared__ uint4 staged[];
-    __shared__ float tops[2][CLUSTER], sums[2][CLUSTER];
+    __shared__ float tops[CLUSTER], sums[CLUSTER];
     const int block = (int)blockIdx.x % CLUSTER, tid = (int)threadIdx.x;
     const int vectors = (int)(p.length / EWC_LANES), share = (vectors + CLUSTER - 1) / CLUSTER, first = block * share;
     const int end = first + share < vectors ? first + share : vectors;
     const uint32_t nothing = DTYPE == NBX_FLOAT32 ? 0xff800000u : DTYPE == NBX_BFLOAT16 ? 0xff80ff80u : 0xfc00fc00u;  // -inf
-    const auto fetch = [&](int64_t row) {
-        if (row >= p.count) return;
-        const char *x;
-        char *y;
-        line_place<float>(p, row, &x, &y);
-#pragma unroll
-        for (int k = 0; k < PER; k++) {
-            const int i = first + k * THREADS + tid;
-#pragma unroll
-            for (int w = 0; w < WORDS; w++)
-                if (i < end) copy_async_whole((uint32_t)__cvta_generic_to_shared(&staged[(k * WORDS + w) * THREADS + tid]), x + ((int64_t)i * WORDS + w) * 16);
-        }
-        commit_async();
-    };
-    const int64_t step = gridDim.x / CLUSTER;
-    int parity = 0;
+    const char *x;
+    char *y;
+    line_place<float>(p, blockIdx.x / CLUSTER, &x, &y);
     cluster_arrive();
-    fetch(blockIdx.x / CLUSTER);
+    uint4 held[PER][WORDS];
+    float v[EWC_LANES];
+    peak<float> a = {-INFINITY, 0};
+#pragma unroll
+    for (int k = 0; k < PER; k++) {
+        const int i = first + k * THREADS + tid;
+#pragma unroll
+        for (int w = 0; w < WORDS; w++) held[k][w] = i < end ? ((const uint4 *)x)[(int64_t)i * WORDS + w] : make_uint4(nothing, nothing, nothing, nothing);
+    }
+#pragma unroll
+    for (int k = 0; k < PER; k++) {
+        ewc_load_dense<float>(DTYPE, held[k], v);
+#pragma unroll
+        for (int j = 0; j < EWC_LANES; j++) a.top = fmaxf(a.top, v[j]);
+    }
+    a.top = top_of_row<float, THREADS>(a.top);
+    const float base = a.top == -INFINITY ? 0.f : a.top;
+#pragma unroll
+    for (int k = 0; k < PER; k++) {
+#pragma unroll
+        for (int w = 0; w < WORDS; w++) stay_packed(held[k][w]);
+        ewc_load_dense<float>(DTYPE, held[k], v);
+#pragma unroll
+        for (int j = 0; j < EWC_LANES; j++) {
+            const float e = HALVES ? quick_exp2(fmaf(v[j], LOG2E, -base * LOG2E)) : expf(v[j] - base);
+            a.sum += e;
+            if (!HALVES && !p.log) v[j] = e;
+        }
+        if (!HALVES) ewc_store_dense<float>(NBX_FLOAT32, held[k], v);
+    }
+    a.sum = sum_of_row<float, THREADS>(a.sum);
     cluster_wait();  // the others have begun, their shared memory is there
-    for (int64_t row = blockIdx.x / CLUSTER; row < p.count; row += step, parity ^= 1) {
-        uint4 held[PER][WORDS];
-        float v[EWC_LANES];
-        peak<float> a = {-INFINITY, 0};
-        wait_async<0>();
+    if (tid < CLUSTER) {
+        cluster_store(&tops[block], tid, a.top);
+        cluster_store(&sums[block], tid, a.sum);
+    }
+    cluster_arrive();
+    cluster_wait();
+    const float own = a.top;
+    a = {-INFINITY, 0};
 #pragma unroll
-        for (int k = 0; k < PER; k++) {
+    for (int b = 0; b < CLUSTER; b++) a.top = fmaxf(a.top, tops[b]);
 #pragma unroll
-            for (int w = 0; w < WORDS; w++)
-                held[k][w] = first + k * THREADS + tid < end ? staged[(k * WORDS + w) * THREADS + tid] : make_uint4(nothing, nothing, nothing, nothing);
-            ewc_load_dense<float>(DTYPE, held[k], v);
+    for (int b = 0; b < CLUSTER; b++) a.sum += tops[b] == -INFINITY ? sums[b] : sums[b] * expf(tops[b] - a.top);
+    if (a.sum != a.sum) a.top = a.sum;
+    const finisher<float> f(p, a);
+    const float factor = HALVES ? f.last : f.last * expf(own - a.top), shift = -f.top * LOG2E;
 #pragma unroll
-            for (int j = 0; j < EWC_LANES; j++) a.top = fmaxf(a.top, v[j]);
+    for (int k = 0; k < PER; k++) {
+        const int i = first + k * THREADS + tid;
+        if (i >= end) continue;
+#pragma unroll
+        for (int w = 0; w < WORDS; w++) stay_packed(held[k][w]);
+        ewc_load_dense<float>(DTYPE, held[k], v);
+#pragma unroll
+        for (int j = 0; j < EWC_LANES; j++) {
+            const float e = HALVES && !p.log ? quick_exp2(fmaf(v[j], LOG2E, shift)) : v[j];
+            v[j] = p.log ? f(v[j]) : f.zero ? 0.f : e * factor;
         }
-        a.top = top_of_row<float, THREADS>(a.top);
-        fetch(row + step);
-        const float base = a.top == -INFINITY ? 0.f : a.top;
-#pragma unroll
-        for (int k = 0; k < PER; k++) {
-#pragma unroll
-            for (int w = 0; w < WORDS; w++) stay_packed(held[k][w]);
-            ewc_load_dense<float>(DTYPE, held[k], v);
-#pragma unroll
-            for (int j = 0; j < EWC_LANES; j++) {
-                const float e = HALVES ? quick_exp2(fmaf(v[j], LOG2E, -base * LOG2E)) : expf(v[j] - base);
-                a.sum += e;
-                if (!HALVES && !p.log) v[j] = e;
-            }
-            if (!HALVES) ewc_store_dense<float>(NBX_FLOAT32, held[k], v);
-        }
-        a.sum = sum_of_row<float, THREADS>(a.sum);
-        if (tid < CLUSTER) {
-            cluster_store(&tops[parity][block], tid, a.top);
-            cluster_store(&sums[parity][block], tid, a.sum);
-        }
-        cluster_arrive();
-        cluster_wait();
-        const float own = a.top;
-        a = {-INFINITY, 0};
-#pragma unroll
-        for (int b = 0; b < CLUSTER; b++) a.top = fmaxf(a.top, tops[parity][b]);
-#pragma unroll
-        for (int b = 0; b < CLUSTER; b++) a.sum += tops[parity][b] == -INFINITY ? sums[parity][b] : sums[parity][b] * expf(tops[parity][b] - a.top);
-        if (a.sum != a.sum) a.top = a.sum;
-        const finisher<float> f(p, a);
-        const float factor = HALVES ? f.last : f.last * expf(own - a.top), shift = -f.top * LOG2E;
-        const char *x;
-        char *y;
-        line_place<float>(p, row, &x, &y);
-#pragma unroll
-        for (int k = 0; k < PER; k++) {
-            const int i = first + k * THREADS + tid;
-            if (i >= end) continue;
-#pragma unroll
-            for (int w = 0; w < WORDS; w++) stay_packed(held[k][w]);
-            ewc_load_dense<float>(DTYPE, held[k], v);
-#pragma unroll
-            for (int j = 0; j < EWC_LANES; j++) {
-                const float e = HALVES && !p.log ? quick_exp2(fmaf(v[j], LOG2E, shift)) : v[j];
-                v[j] = p.log ? f(v[j]) : f.zero ? 0.f : e * factor;
-            }
-            ewc_store_dense<float>(DTYPE, y + (int64_t)i * WORDS * 16, v);
-        }
+        ewc_store_dense<float>(DTYPE, y + (int64_t)i * WORDS * 16, v);
     }
 }
 
 template <int DTYPE, int CLUSTER> static bool launch_clusters(const softmax_call &p, int device, cudaStream_t stream) {
     static int room[CLUSTER_DEVICES];
-    const int slots = cluster_slots_known(room, device, (const void *)softmax_cluster<DTYPE, CLUSTER>, CLUSTER, 512, held_row<DTYPE>::SHARED);
-    const unsigned clusters = (unsigned)(p.count < slots ? p.count : slots);
-    if (slots > 0) softmax_cluster<DTYPE, CLUSTER><<<clusters * CLUSTER, 512, held_row<DTYPE>::SHARED, stream>>>(p);
-    return slots > 0;
+    if (p.count > INT32_MAX / CLUSTER || !clusters_known(room, device, (const void *)softmax_cluster<DTYPE, CLUSTER>)) return false;
+    softmax_cluster<DTYPE, CLUSTER><<<(unsigned)p.count * CLUSTER, 512, 0, stream>>>(p);
+    return true;
 }
 
 template <int DTYPE> static bool launch_cluster(const softmax_call &p, int device, cudaStream_t stream) {
