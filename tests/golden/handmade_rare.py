@@ -37,6 +37,29 @@ def elementwise(full):
             yield c("pow.Tensor_Scalar", tensor([-INF, -0.0, -1.0, 2.5, INF, NAN], dtype), exponent)
     for number in (2, 2.5):
         yield c("prims::div", tensor([45, -7, 9], I64), number)
+    for dtype in (BOOL, U8, I8, I32, I64, F16, BF16, F32, F64):
+        x = tensor([0, 1, 2, 1], dtype) if dtype in (BOOL, U8) or dtype in (I8, I32, I64) else tensor([NAN, 1, -INF, 2.5], dtype)
+        for op, number in itertools.product(("ge", "lt"), (1, 2.5, True, NAN)):
+            yield c(op + ".Scalar", x, number)
+        for op in ("ge_", "lt_"):
+            yield c(op + ".Scalar", x, 1)
+    yield c("ge.Scalar", make(3, dtype=C64), 1, opt=ERROR)
+    for op in ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"):
+        tensor_number, number_tensor = (".Tensor_Scalar", ".Scalar_Tensor") if "shift" in op else (".Scalar", ".Scalar_Tensor")
+        for dtype in (BOOL, U8, I8, torch.int16, I32, I64):
+            x = tensor([0, 1, 3, 5], dtype)
+            for number in (1, 3):
+                yield c(op + tensor_number, x, number)
+                yield c(op + number_tensor, number, x)
+            yield c(op + "_" + tensor_number, x, 1)
+            yield c(op + tensor_number, x, True)
+        yield c(op + tensor_number, make(3), 1, opt=ERROR)
+        yield c(op + tensor_number, tensor([1, 2], I32), 1.5)
+    x = make(9, low=-1, high=1)
+    for name in ("chebyshev_polynomial_t", "chebyshev_polynomial_u", "hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p"):
+        for n in (0, 1, 2, 5):
+            yield c("special_" + name + ".n_scalar", x, n)
+        yield c("special_" + name + ".x_scalar", 0.5, tensor([0, 1, 2, 4], I64))
 
 
 def reduce(full):
@@ -151,6 +174,12 @@ def index(full):
     weight[2, 1] = NAN
     yield c("embedding_bag", weight, tensor([1, 2, 3, 2, 4], I64), tensor([0, 3], I64), False, 2)
     yield c("masked_scatter", make(3, 4).t(), (make(3, 4) > 0).t(), make(12))
+    for op, reduce in itertools.product(("scatter", "scatter_"), ("add", "multiply")):
+        for dtype in (F32, BF16, I64, BOOL, C64):
+            yield c(op + ".value_reduce", make(3, 4, dtype=dtype), 1, tensor([[0, 2, 2], [1, 0, 0]], I64), 2, reduce=reduce)
+            yield c(op + ".reduce", make(3, 4, dtype=dtype), 0, tensor([[0, 2, 2]], I64), make(2, 3, dtype=dtype), reduce=reduce)
+    yield c("scatter.value_reduce", make(3, 4), 1, tensor([[4]], I64), 2, reduce="add", opt=ERROR)
+    yield c("scatter.value_reduce", make(3, 4), 1, tensor([[1]], I64), 2, reduce="mean", opt=ERROR)
     yield c("index_fill_.int_Scalar", make(1, 3).expand(4, 3), 0, tensor([1], I64), 2.0)
 
 
@@ -165,6 +194,110 @@ def misc(full):
     yield c("gradient.scalarint", tensor([2 ** 63 - 1, 6, 9, 0], I64), spacing=1, dim=0, edge_order=2)
     yield c("trapezoid.dx", make(4, dtype=BOOL), opt=ERROR)
     yield c("cumulative_trapezoid.dx", make(4, dtype=BOOL), opt=ERROR)
+    yield from other_names()
+
+
+def other_names():
+    """Names that are other names of much-tested operators, or compositions of them: a case or two each."""
+    x, square, number = make(3, 4, low=-0.9, high=0.9), make(3, 3), tensor([4, 6, 7], I64)
+    spd = square @ square.t() + 3 * torch.eye(3)
+    for name in ("arccos", "arcsin", "arcsinh", "arctan", "arctanh"):
+        yield c(name, x)
+        yield c(name + "_", x.clone())
+    yield c("arccosh", x + 2)
+    yield c("arccosh_", x + 2)
+    yield c("arctan2", x, x.flip(0))
+    yield c("arctan2_", x.clone(), x.flip(1))
+    for name in ("digamma", "erf", "erfc", "erfinv", "exp2", "expm1", "i0", "log1p", "psi", "round", "sinc"):
+        for dtype in (F32, BF16):
+            yield c("special_" + name, (x * 1.1).to(dtype))
+    yield c("special_multigammaln", x + 4, 2)
+    yield c("special_softmax", x, 1, F64)
+    yield c("special_log_softmax", x, 0, dtype=F64)
+    yield c("special_logsumexp", x, [0, 1])
+    yield c("special_xlogy", x, x.abs())
+    for name in ("special_xlogy", "special_xlog1py", "special_zeta"):
+        yield c(name + ".other_scalar", x + 2, 2.5)
+        yield c(name + ".self_scalar", 2, x.abs() + 1.5)
+    yield c("xlogy.Scalar_Other", x, 3)
+    yield c("xlogy.Scalar_Self", 3, number)
+    yield c("xlogy_.Scalar_Other", x.clone(), 3)
+    for name in ("greater_equal", "less", "subtract", "true_divide"):
+        for y in (x, number):
+            yield c(name + ".Scalar", y, 2)
+        yield c(name + "_.Scalar", x.clone(), 2)
+    for mode in (None, "floor", "trunc"):
+        yield c("divide.Scalar_mode", number, -4, rounding_mode=mode)
+        yield c("divide_.Scalar_mode", x.clone(), 0.3, rounding_mode=mode)
+    yield c("float_power.Scalar", 2, number)
+    yield c("_unsafe_view", x, [2, -1])
+    yield c("_euclidean_dist", make(4, 3), make(5, 3))
+    yield c("_is_all_true", x > -1)
+    yield c("_is_any_true", x > 1)
+    yield c("_conj_copy", make(3, dtype=C64))
+    yield c("_neg_view_copy", x)
+    yield c("_logcumsumexp", x, 1)
+    yield c("_stack", [x, x + 1], 1)
+    yield c("_pad_circular", make(1, 2, 5), [2, 1])
+    for mode in range(4):
+        yield c("_pad_enum", make(1, 2, 5), [2, 1], mode)
+    yield c("_shape_as_tensor", make(2, 0, 3))
+    yield c("_reshape_from_tensor", x, tensor([2, 6], I64))
+    yield c("_unique", tensor([3, 1, 3, 2], I64), True, True)
+    yield c("_upsample_nearest_exact3d", make(1, 2, 2, 3, 2), [3, 5, 4])
+    for name in ("__lshift__", "__rshift__", "__ilshift__", "__irshift__"):
+        yield c(name + ".Tensor", number.clone(), tensor([1, 2, 0], I64))
+    yield c("atleast_3d.Sequence", [x, x[0], x[0, 0]])
+    for name, n in (("hsplit", 1), ("vsplit", 0), ("dsplit", 2)):
+        yield c(name + ".array", make(4, 4, 4), [1, 3])
+    yield c("chain_matmul", [make(2, 3), make(3, 4), make(4, 2)])
+    yield c("concatenate", [x, x], 1)
+    yield c("row_stack", [x, x[0]])
+    yield c("moveaxis.intlist", make(2, 3, 4), [0, 1], [2, 0])
+    yield c("cumulative_trapezoid.x", x, make(4), dim=1)
+    yield c("gradient.array", make(4, 5), dim=[0, 1])
+    yield c("gradient.tensorarrayint", make(4, 5), spacing=[tensor([0.0, 1, 3, 4])], dim=0)
+    yield c("det", square)
+    yield c("inverse", spd)
+    yield c("cholesky", spd)
+    yield c("slogdet", spd)
+    yield c("pinverse", spd)
+    yield c("matrix_power", square, 3)
+    yield c("matrix_power", spd, -2)
+    yield c("matrix_H", make(2, 3, dtype=C64))
+    yield c("nuclear_norm", x)
+    yield c("nuclear_norm.dim", make(2, 3, 4), [0, 2])
+    yield c("norm_except_dim", make(2, 3, 4), 2, 1)
+    yield c("linalg_cond.p_str", spd, "fro")
+    yield c("linalg_diagonal", make(2, 3, 4), offset=1)
+    yield c("linalg_matmul", x, x.t())
+    yield c("linalg_matrix_rank", spd, 0.1)
+    yield c("linalg_matrix_rank.tol_tensor", spd, tensor([0.1]))
+    yield c("linalg_matrix_rank.atol_rtol_float", spd, atol=0.1, rtol=0.2)
+    yield c("linalg_pinv.atol_rtol_float", spd, atol=0.1, rtol=0.01)
+    yield c("linalg_pinv.rcond_tensor", spd, torch.tensor(0.01))
+    yield c("linalg_vander", make(4), N=3)
+    yield c("nonzero_numpy", x > 0)
+    yield c("fill_diagonal_", make(5, 3), 2.5)
+    yield c("fill_diagonal_", make(8, 3), 2.5, True)
+    yield c("unique_dim_consecutive", tensor([[1, 2], [1, 2], [0, 1]], I64), 0, True, True)
+    yield c("range", 1, 5)
+    for self, other in itertools.product((BOOL, I32, F16, C64), (BOOL, I64, BF16, F64)):
+        yield c("can_cast", self, other)
+        yield c("promote_types", self, other)
+    for y in (number, x):
+        yield c("is_signed", y)
+        yield c("is_conj", y)
+        yield c("is_neg", y)
+        yield c("result_type.Scalar", y, 2.5)
+        yield c("result_type.Scalar_Tensor", 2, y)
+    yield c("result_type.Scalar_Scalar", 2, 2.5)
+    for dtype, other in itertools.product((BOOL, U8, I32, F16, F32), (1, 2.5, True, 1 + 2j)):
+        yield c("add.Scalar", tensor([0, 1, 1], dtype), other)
+    for name in ("any.dims", "all.dims", "sum.dim_IntList", "mean.dim", "amax"):
+        for dims in (None, []) if name != "amax" else ([],):
+            yield c(name, x > 0 if name[:3] in ("any", "all") else x, dims)
+    yield c("addr", x * NAN, make(3), make(4), beta=0)
 
 
 FAMILY = {f.__name__: f for f in (elementwise, reduce, conv, copy, loss, softmax, pad, index, misc)}

@@ -252,7 +252,8 @@ static nbx_status pad(nbx_op_call *c) {
 static nbx_status pad_enum(nbx_op_call *c) {
     const int64_t mode = arg_int(c, 2);
     if (mode < 0 || mode > 3) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "mode %lld is none of 0 to 3", (long long)mode);
-    return pad_as(c, (pad_mode)mode, &c->args[3]);
+    static const pad_mode numbered[] = {PAD_REFLECT, PAD_REPLICATE, PAD_CIRCULAR, PAD_CONSTANT};
+    return pad_as(c, numbered[mode], &c->args[3]);
 }
 
 static const edge_pad reflect1 = {1, PAD_REFLECT}, reflect2 = {2, PAD_REFLECT}, reflect3 = {3, PAD_REFLECT}, replicate1 = {1, PAD_REPLICATE},
