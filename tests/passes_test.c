@@ -251,7 +251,7 @@ static void packed_weights_change_no_bits(void **state) {
     static float x[MOST * 40], y[3][MOST * COUNT];
     fill(x, MOST * 40, -1, 0.1f);
     assert_int_equal(nbx_program_plan_memory(ctx, p, NULL, 0, &plan), NBX_OK);
-    assert_true(plan.packed_bytes >= 48 * 40 * 4 + 40 * 48 * 2 + 8 * 16 * 4 * 4);
+    assert_true(plan.packed_bytes >= 48 * 40 * 4 + 8 * 16 * 4 * 4);  // 40 columns would not fill two panels of 32
     assert_int_equal(nbx_session_create(ctx, p, &session), NBX_OK);
     for (int rows = 2; rows <= MOST; rows += 9)
         for (int i = 0; i < 3; i++) {
