@@ -234,8 +234,8 @@ typedef mma_tile<128, 64, 64, 3, 2, 2, 3> mma_narrow;
 typedef mma_tile<64, 64, 64, 3, 2, 2, 4> mma_small;
 enum { MMA_LARGE, MMA_NARROW, MMA_SMALL, MMA_KINDS };
 
-// The configuration with the least time: an even share of the tiles a multiprocessor, one after the other, at the speed of a
-// full multiprocessor (relative); with less than all of its blocks it is slower.
+// The configuration with the least time: an even share of the tiles a multiprocessor, at the speed of a full multiprocessor
+// (relative); what is left over when no more than some of its blocks remain runs slower.
 static inline int mma_choose(const nbx_cuda_facts *facts, int64_t m, int64_t n, int64_t batches) {
     static const struct {
         int bm, bn, blocks;
@@ -247,8 +247,8 @@ static inline int mma_choose(const nbx_cuda_facts *facts, int64_t m, int64_t n, 
     double least = 0;
     for (int i = 0; i < MMA_KINDS; i++) {
         const double tiles = (double)((m + kinds[i].bm - 1) / kinds[i].bm) * (double)((n + kinds[i].bn - 1) / kinds[i].bn) * (double)batches;
-        const double share = ceil(tiles / facts->sm_count), full = share < kinds[i].blocks ? 0.5 + 0.5 * share / kinds[i].blocks : 1;
-        const double time = share * kinds[i].bm * kinds[i].bn / (kinds[i].speed * full);
+        const double share = ceil(tiles / facts->sm_count), rest = fmod(share, kinds[i].blocks);
+        const double time = (share - rest + rest / (0.25 + 0.75 * rest / kinds[i].blocks)) * kinds[i].bm * kinds[i].bn / kinds[i].speed;
         if (i == 0 || time < least) best = i, least = time;
     }
     return best;

@@ -267,7 +267,10 @@ template <typename T, typename Tile> static void launch_tensor(const conv_call &
 template <typename T> static void launch_halves(const conv_call &p, int groups, const nbx_cuda_facts *facts, cudaStream_t stream) {
     switch (mma_choose(facts, p.pixels, p.filters, groups)) {
     case MMA_SMALL: launch_tensor<T, mma_small>(p, groups, stream); break;
-    case MMA_NARROW: launch_tensor<T, mma_tile<128, 64, 32, 4, 2, 2, 3>>(p, groups, stream); break;  // k is short where filters are few
+    case MMA_NARROW:
+        if (p.inner < 1024) launch_tensor<T, mma_tile<128, 64, 32, 4, 2, 2, 3>>(p, groups, stream);
+        else launch_tensor<T, mma_narrow>(p, groups, stream);
+        break;
     default: launch_tensor<T, mma_large>(p, groups, stream); break;
     }
 }
