@@ -60,23 +60,27 @@ static __device__ __forceinline__ int64_t input_of(const conv_call &p, const pix
 }
 
 // --------------------------------------------------------------------------------------------------------------- filters
-// Packs the taps of a phase: [filter][tap][channel], or [tap][channel][filter] for the scalar kernel.
+// Packs the taps of a phase: [filter][tap][channel], or [tap][channel][filter] for the scalar kernel. A thread per channel, which
+// reads its taps one after the other.
 template <typename E> static __global__ void __launch_bounds__(256) pack_filters(const __grid_constant__ conv_call p, const E *weight, E *packed, bool filter_last) {
-    const uint32_t k = blockIdx.x * 256 + threadIdx.x;
-    if (k >= (uint32_t)p.inner) return;
+    const uint32_t place = blockIdx.x * 256 + threadIdx.x;
+    if (place >= (uint32_t)p.channels) return;
     const int64_t group = blockIdx.z;
-    const uint32_t t = ewc_quotient(k, p.by_channels), place = k - t * (uint32_t)p.channels;
     const uint32_t along = ewc_quotient(place, p.by_pixel_channels), c = place - along * (uint32_t)p.pixel_channels;
-    const uint32_t r = ewc_quotient(t, p.by_taps2), j0 = ewc_quotient(r, p.by_taps1);
-    const int64_t j2 = t - r * (uint32_t)p.a[2].taps + along, j1 = r - j0 * (uint32_t)p.a[1].taps;
     const int64_t channel = p.transposed ? group * p.real_channels + c : c;
-    const E *from = weight + channel * p.weight_stride[1] + (p.a[0].k0 + j0 * p.a[0].k_step) * p.weight_stride[2] +
-                    (p.a[1].k0 + j1 * p.a[1].k_step) * p.weight_stride[3] + (p.a[2].k0 + j2 * p.a[2].k_step) * p.weight_stride[4];
     const bool zero = place >= (uint32_t)p.run || c >= (uint32_t)p.real_channels;
     for (int64_t n = blockIdx.y; n < p.filters; n += gridDim.y) {
-        E &to = packed[group * p.filters * p.inner + (filter_last ? k * (int64_t)p.filters + n : n * p.inner + k)];
-        if (zero) memset(&to, 0, sizeof to);
-        else to = from[(p.transposed ? n : group * p.filters + n) * p.weight_stride[0]];
+        const E *from = weight + (p.transposed ? n : group * p.filters + n) * p.weight_stride[0] + channel * p.weight_stride[1];
+        E *to = packed + group * p.filters * p.inner + (filter_last ? place * (int64_t)p.filters + n : n * p.inner + place);
+        const int64_t next = filter_last ? p.channels * (int64_t)p.filters : p.channels;
+        for (int j0 = 0; j0 < p.a[0].taps; j0++)
+            for (int j1 = 0; j1 < p.a[1].taps; j1++)
+                for (int j2 = 0; j2 < p.a[2].taps; j2++, to += next) {
+                    if (zero) memset(to, 0, sizeof *to);
+                    else
+                        *to = from[(p.a[0].k0 + j0 * p.a[0].k_step) * p.weight_stride[2] + (p.a[1].k0 + j1 * p.a[1].k_step) * p.weight_stride[3] +
+                                   (p.a[2].k0 + (j2 + (int64_t)along) * p.a[2].k_step) * p.weight_stride[4]];
+                }
     }
 }
 
@@ -132,11 +136,17 @@ template <int ROWS> struct windows_of {
             const pixel x = pixel_of(p, (uint32_t)(real ? m0 + i : m0));
             out[i] = real ? x.out : -1;
             from[i] = (int)(start(x) - base);
-            for (int t = 0; t <= taps; t += 32) {
-                uint32_t bits = 0;
-                for (int u = t; real && u < taps && u < t + 32; u++) bits |= (uint32_t)(input_of(p, x, (uint32_t)u, 0) >= 0) << (u - t);
-                inside[t / 32 * ROWS + i] = bits;
-            }
+            uint32_t bits = 0, *word = inside + i;
+            int t = 0;
+            for (int64_t j0 = 0, i0 = x.at[0]; j0 < p.a[0].taps; j0++, i0 += p.a[0].shift_step)
+                for (int64_t j1 = 0, i1 = x.at[1]; j1 < p.a[1].taps; j1++, i1 += p.a[1].shift_step) {
+                    const bool row = real && (uint64_t)i0 < (uint64_t)p.in[0] && (uint64_t)i1 < (uint64_t)p.in[1];
+                    for (int64_t j2 = 0, i2 = x.at[2]; j2 < p.a[2].taps; j2++, i2 += p.a[2].shift_step) {
+                        bits |= (uint32_t)(row && (uint64_t)i2 < (uint64_t)p.in[2]) << (t & 31);
+                        if ((++t & 31) == 0) *word = bits, word += ROWS, bits = 0;
+                    }
+                }
+            *word = bits;
         }
         for (int t = (int)threadIdx.x; t <= taps; t += (int)blockDim.x) {
             const int j2 = t % p.a[2].taps, j1 = t / p.a[2].taps % p.a[1].taps, j0 = t / p.a[2].taps / p.a[1].taps;
@@ -454,7 +464,7 @@ static bool is_half(const nbx_conv *v) { return v->dtype == NBX_FLOAT16 || v->dt
 static ewc_divisor divisor(int64_t size) { return ewc_divisor_of(size > 0 ? size : 1); }
 
 template <typename E> static void pack(const conv_call &p, const void *weight, void *packed, int groups, bool filter_last, cudaStream_t stream) {
-    const dim3 grid((unsigned)((p.inner + 255) / 256), (unsigned)(p.filters < 65535 ? p.filters : 65535), (unsigned)groups);
+    const dim3 grid((unsigned)((p.channels + 255) / 256), (unsigned)(p.filters < 65535 ? p.filters : 65535), (unsigned)groups);
     if (p.inner > 0 && p.filters > 0) pack_filters<E><<<grid, 256, 0, stream>>>(p, (const E *)weight, (E *)packed, filter_last);
 }
 
@@ -486,6 +496,17 @@ static bool windows_fit(const nbx_conv *v, const conv_image *image) {
     return taps <= MAX_TAPS && (double)(planes + v->kernel[0]) * (copy > step ? copy : step) < 2147483647.;
 }
 
+// Are the filters channels last, [filter][tap][channel] of one phase, already?
+static bool lies_packed(const conv_call &p, const nbx_conv *v, const conv_image *image) {
+    if (!image || v->transposed || p.channels != v->in_channels || p.channels != p.run || image->by_rows || (uintptr_t)v->weight % 16) return false;
+    int64_t step = p.channels;
+    for (int d = 4; d > 1; d--) {
+        if (v->kernel[d - 2] > 1 && v->weight_stride[d] != step) return false;
+        step *= v->kernel[d - 2];
+    }
+    return (v->in_channels == 1 || v->weight_stride[1] == 1) && v->weight_stride[0] == step;
+}
+
 static nbx_status run_phase(nbx_op_call *c, const nbx_conv *v, const conv_image *image, conv_call *p, const int64_t phase[3], char *packed) {
     for (int d = 0; d < 3; d++)
         if (!plan_axis(v, d, phase[d], &p->a[d])) return NBX_OK;
@@ -500,7 +521,8 @@ static nbx_status run_phase(nbx_op_call *c, const nbx_conv *v, const conv_image 
     p->weight = packed;
     const int groups = (int)v->groups;
     cudaStream_t stream = stream_of(c);
-    pack_any(*p, v->weight, packed, groups, !image && !direct, stream);
+    if (lies_packed(*p, v, image)) p->weight = v->weight;
+    else pack_any(*p, v->weight, packed, groups, !image && !direct, stream);
     if (direct && depthwise(*p, groups, stream)) return launch_status(c);
     if (image) {
         const nbx_cuda_facts *facts = nbx_cuda_device_facts(c->device.index);
