@@ -130,6 +130,15 @@ static __device__ __forceinline__ void add_place(const dims_of &d, int64_t at, i
     }
 }
 
+// The k-th index of an entry, from the end where it is negative; -1: out of range.
+static __device__ __forceinline__ int64_t index_at(const rows_call &p, int k, const int64_t (&at)[ROW_DIMS], int64_t *given) {
+    const char *from = p.index[k];
+    for (int i = 0; i < p.entries.rank; i++) from += at[i] * p.index_stride[k][i];
+    int64_t value = *given = p.narrow[k] ? *(const int32_t *)from : *(const int64_t *)from;
+    if (p.wrap && value < 0) value += p.size[k];
+    return value < 0 || value >= p.size[k] ? -1 : value;
+}
+
 // Offset of an entry of the index in the table; false: out of range.
 static __device__ __forceinline__ bool entry_place(const rows_call &p, int64_t entry, int64_t *table, int64_t *rows) {
     int64_t at[ROW_DIMS];
@@ -140,12 +149,9 @@ static __device__ __forceinline__ bool entry_place(const rows_call &p, int64_t e
         *rows += at[i] * p.entries.rows[i];
     }
     for (int k = 0; k < p.count; k++) {
-        const char *from = p.index[k];
-        for (int i = 0; i < p.entries.rank; i++) from += at[i] * p.index_stride[k][i];
-        int64_t value = p.narrow[k] ? *(const int32_t *)from : *(const int64_t *)from;
-        const int64_t given = value;
-        if (p.wrap && value < 0) value += p.size[k];
-        if (value < 0 || value >= p.size[k]) {
+        int64_t given;
+        const int64_t value = index_at(p, k, at, &given);
+        if (value < 0) {
             raise_fault(p.fault, p.op, NBX_FAULT_INDEX, given, p.size[k]);
             return false;
         }
@@ -163,11 +169,9 @@ static __device__ __forceinline__ int64_t entry_number(const rows_call &p, int64
         entry = rest;
     }
     for (int k = 0; k < p.count; k++) {
-        const char *from = p.index[k];
-        for (int i = 0; i < p.entries.rank; i++) from += at[i] * p.index_stride[k][i];
-        int64_t value = p.narrow[k] ? *(const int32_t *)from : *(const int64_t *)from;
-        if (p.wrap && value < 0) value += p.size[k];
-        if (value < 0 || value >= p.size[k]) return -1;
+        int64_t given;
+        const int64_t value = index_at(p, k, at, &given);
+        if (value < 0) return -1;
         number = number * p.size[k] + value;
     }
     return number;

@@ -17,6 +17,18 @@ static __device__ __forceinline__ double pair_join(double p, double x, double y)
     return x != x || x > y ? x : y;
 }
 
+// The p-norm of what a warp's lanes gather: one more number, then the root of all.
+static __device__ __forceinline__ double norm_with(double p, double total, double d) {
+    if (p == 2.0) return total + d * d;
+    if (p == 1.0) return total + d;
+    if (p == 0.0) return total + (d != 0.0 ? 1.0 : 0.0);
+    return p == (double)INFINITY ? pair_join(p, d, total) : total + pow(d, p);
+}
+static __device__ __forceinline__ double norm_of_warp(double p, double total) {
+    for (int step = 16; step > 0; step /= 2) total = pair_join(p, total, __shfl_xor_sync(~0u, total, step));
+    return p == 2.0 ? sqrt(total) : p != 0.0 && p != 1.0 && p != (double)INFINITY ? pow(total, 1.0 / p) : total;
+}
+
 template <typename E> static __global__ void __launch_bounds__(FLAT_THREADS) distances(const __grid_constant__ pair_call c) {
     const int64_t pair = (int64_t)blockIdx.x * (FLAT_THREADS / 32) + threadIdx.x / 32;
     const int lane = (int)threadIdx.x & 31;
@@ -37,15 +49,9 @@ template <typename E> static __global__ void __launch_bounds__(FLAT_THREADS) dis
     double total = 0;
     for (int64_t k = lane; k < c.length; k += 32) {
         const double d = fabs((double)(*(const E *)(a + k * c.a_step) - *(const E *)(b + k * c.b_step)));
-        if (c.p == 2.0) total += d * d;
-        else if (c.p == 1.0) total += d;
-        else if (c.p == 0.0) total += d != 0.0 ? 1.0 : 0.0;
-        else if (c.p == (double)INFINITY) total = pair_join(c.p, d, total);
-        else total += pow(d, c.p);
+        total = norm_with(c.p, total, d);
     }
-    for (int step = 16; step > 0; step /= 2) total = pair_join(c.p, total, __shfl_xor_sync(~0u, total, step));
-    if (c.p == 2.0) total = sqrt(total);
-    else if (c.p != 0.0 && c.p != 1.0 && c.p != (double)INFINITY) total = pow(total, 1.0 / c.p);
+    total = norm_of_warp(c.p, total);
     if (lane == 0) ((E *)c.out)[pair] = (E)total;
 }
 
@@ -111,15 +117,9 @@ static __global__ void __launch_bounds__(FLAT_THREADS) scale_rows(const __grid_c
         double total = 0;
         for (int64_t k = threadIdx.x & 31; k < c.length; k += 32) {
             const double d = fabs(ewc_load<double>(c.dtype, c.x + row * c.x_row + k * c.x_step));
-            if (c.p == 2.0) total += d * d;
-            else if (c.p == 1.0) total += d;
-            else if (c.p == 0.0) total += d != 0.0 ? 1.0 : 0.0;
-            else if (c.p == (double)INFINITY) total = pair_join(c.p, d, total);
-            else total += pow(d, c.p);
+            total = norm_with(c.p, total, d);
         }
-        for (int step = 16; step > 0; step /= 2) total = pair_join(c.p, total, __shfl_xor_sync(~0u, total, step));
-        if (c.p == 2.0) total = sqrt(total);
-        else if (c.p != 0.0 && c.p != 1.0 && c.p != (double)INFINITY) total = pow(total, 1.0 / c.p);
+        total = norm_of_warp(c.p, total);
         if (total > c.most) scale = c.most / (total + 1e-7);
     }
     for (int64_t k = threadIdx.x & 31; k < c.length; k += 32)
