@@ -66,8 +66,14 @@ nbx_tensor *nbx_tensor_wrap(nbx_context *ctx, nbx_device device, nbx_dtype dtype
     return t;
 }
 
+// NULL is a failed expression, whose message stays; it may also have failed in another context.
+static nbx_status null_given(nbx_context *ctx, const char *function) {
+    return ctx->status != NBX_OK ? ctx->status : nbx_fail(ctx, NBX_ERROR_ARGUMENT, "%s: the tensor is NULL", function);
+}
+
 nbx_tensor *nbx_tensor_view(nbx_context *ctx, const nbx_tensor *base, nbx_dtype dtype, int rank, const int64_t *shape,
                             const int64_t *strides, int64_t offset) {
+    if (!base) return null_given(ctx, "nbx_tensor_view"), NULL;
     nbx_tensor *t = nbx_tensor_new(ctx, dtype, rank, shape, strides, offset, base->storage);
     if (!t) return NULL;
     const int64_t bytes = nbx_extent_bytes(dtype, rank, t->shape, t->stride, offset);
@@ -85,7 +91,7 @@ static nbx_tensor *contiguous(nbx_context *ctx, const nbx_tensor *t) {
 static bool same_device(nbx_device a, nbx_device b) { return a.type == b.type && a.index == b.index; }
 
 nbx_tensor *nbx_tensor_to_device(nbx_context *ctx, const nbx_tensor *t, nbx_device device) {
-    if (!t) return NULL;
+    if (!t) return null_given(ctx, "nbx_tensor_to_device"), NULL;
     if (same_device(t->storage->device, device)) return nbx_scope_own(ctx, nbx_retain(t));
     const nbx_scope scope = nbx_scope_open(ctx);
     // As .to(device): a dense tensor keeps its strides, another the order of its dims.
@@ -97,7 +103,7 @@ nbx_tensor *nbx_tensor_to_device(nbx_context *ctx, const nbx_tensor *t, nbx_devi
 }
 
 nbx_status nbx_tensor_read(nbx_context *ctx, const nbx_tensor *t, void *elements) {
-    if (!t) return ctx->status;
+    if (!t) return null_given(ctx, "nbx_tensor_read");
     const nbx_scope scope = nbx_scope_open(ctx);
     const nbx_tensor *dense = contiguous(ctx, t);
     nbx_status status = dense ? NBX_OK : ctx->status;
@@ -107,7 +113,7 @@ nbx_status nbx_tensor_read(nbx_context *ctx, const nbx_tensor *t, void *elements
 }
 
 nbx_status nbx_tensor_write(nbx_context *ctx, const nbx_tensor *t, const void *elements) {
-    if (!t) return ctx->status;
+    if (!t) return null_given(ctx, "nbx_tensor_write");
     const nbx_device host = {NBX_CPU, 0};
     if (t->contiguous) return nbx_copy_bytes(ctx, t->storage->device, nbx_data(t), host, elements, nbx_tensor_nbytes(t));
     const nbx_scope scope = nbx_scope_open(ctx);

@@ -143,7 +143,8 @@ static nbx_status check_kind(checker *c, int i) {
     static const char *const names[] = {"nothing", "a tensor", "an integer", "a float", "a bool", "a complex number"};
     const nbx_program_value *v = &c->p->inputs[i];
     const nbx_value *given = &c->inputs[i];
-    if (given->kind == NBX_KIND_TENSOR && !given->as.tensor) return nbx_last_status(c->ctx);
+    if (given->kind == NBX_KIND_TENSOR && !given->as.tensor)  // it may have failed in another context
+        return c->ctx->status != NBX_OK ? c->ctx->status : nbx_fail(c->ctx, NBX_ERROR_ARGUMENT, "input %s is NULL", v->name);
     if (given->kind == (int32_t)v->kind && !(given->kind == NBX_KIND_TENSOR && nbx_is_none(given->as.tensor))) return NBX_OK;
     if (given->kind == NBX_KIND_INT && v->kind == NBX_KIND_FLOAT) return NBX_OK;
     return nbx_fail(c->ctx, NBX_ERROR_ARGUMENT, "input %s must be %s, not %s", v->name, names[v->kind <= NBX_KIND_COMPLEX ? v->kind : 0],

@@ -90,10 +90,19 @@ static void run_step(nbx_context *ctx, nbx_session *session, const char *name, i
     nbx_tensors_destroy(expected);
 }
 
+// An expression that failed, in another context or before its error was cleared.
+static void null_is_refused(nbx_context *ctx, nbx_session *session) {
+    const nbx_value x = nbx_of_tensor(NULL);
+    nbx_value results[8];
+    assert_int_equal(nbx_session_run(session, &x, 1, results, 8, NULL), NBX_ERROR_ARGUMENT);
+    nbx_clear_error(ctx);
+}
+
 static void run_program(nbx_context *ctx, const char *name, int steps) {
     nbx_program *p = load(ctx, name, false, NBX_OK);
     nbx_session *session;
     assert_int_equal(nbx_session_create(ctx, p, &session), NBX_OK);
+    null_is_refused(ctx, session);
     for (int step = 0; step < steps || step == 0; step++) run_step(ctx, session, name, steps ? step : -1);
     nbx_session_destroy(session);
     nbx_program_destroy(p);
