@@ -76,11 +76,57 @@ static void what_has_code_for_a_gpu_only_is_refused_on_the_cpu(void **state) {
     nbx_context_destroy(ctx);
 }
 
+static nbx_status gives_nothing(nbx_op_call *c) {
+    assert_int_equal(nbx_call_argument(c, 7)->kind, NBX_KIND_NONE);
+    return NBX_OK;
+}
+static nbx_status gives_too_many(nbx_op_call *c) { return nbx_call_new_result(c, 1000, NBX_FLOAT32, 0, NULL); }
+
+static void mistakes_of_its_author_are_errors(void **state) {
+    (void)state;
+    nbx_context *ctx = nbx_context_create(NULL);
+    const nbx_operator_definition mistakes[] = {
+        {.schema = "testlib::nothing(Tensor x) -> Tensor", .infer = gives_nothing, .cpu = on_cpu},
+        {.schema = "testlib::nothing_composed(Tensor x) -> Tensor", .composite = gives_nothing},
+        {.schema = "testlib::too_many(Tensor x) -> Tensor", .infer = gives_too_many, .cpu = on_cpu},
+    };
+    const char *const names[] = {"testlib::nothing", "testlib::nothing_composed", "testlib::too_many"};
+    const nbx_value x = nbx_of_tensor(nbx_zeros(ctx, NBX_FLOAT32, 0, NULL));
+    nbx_value y;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(nbx_operator_register(ctx, &mistakes[i]), NBX_OK);
+        assert_int_equal(nbx_call(ctx, names[i], &x, 1, NULL, 0, &y, 1, NULL), NBX_ERROR_ARGUMENT);
+        nbx_clear_error(ctx);
+    }
+    const char *const schemas[] = {"", "x", "x(Tensor x) -> Tensor", "::x(Tensor x) -> Tensor", "testlib::(Tensor x) -> Tensor", "testlib::x"};
+    for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++) {
+        const nbx_operator_definition odd = {.schema = schemas[i], .composite = twice};
+        assert_int_equal(nbx_operator_register(ctx, &odd), NBX_ERROR_ARGUMENT);
+        nbx_clear_error(ctx);
+    }
+    nbx_context_destroy(ctx);
+}
+
+static void a_null_tensor_is_an_error(void **state) {
+    (void)state;
+    nbx_context *ctx = nbx_context_create(NULL);
+    float element = 0;
+    assert_int_equal(nbx_tensor_read(ctx, NULL, &element), NBX_ERROR_ARGUMENT);
+    nbx_clear_error(ctx);
+    assert_int_equal(nbx_tensor_write(ctx, NULL, &element), NBX_ERROR_ARGUMENT);
+    nbx_clear_error(ctx);
+    assert_null(nbx_tensor_view(ctx, NULL, NBX_FLOAT32, 0, NULL, NULL, 0));
+    assert_int_equal(nbx_last_status(ctx), NBX_ERROR_ARGUMENT);
+    nbx_context_destroy(ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kernel_and_a_composite),
         cmocka_unit_test(the_name_of_the_operator_is_in_the_message),
         cmocka_unit_test(what_has_code_for_a_gpu_only_is_refused_on_the_cpu),
+        cmocka_unit_test(mistakes_of_its_author_are_errors),
+        cmocka_unit_test(a_null_tensor_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
