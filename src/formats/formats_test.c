@@ -266,6 +266,18 @@ static void wrong_requests_are_refused(void **state) {
     assert_int_equal(nbx_tensors_load(f->ctx, "/tmp", &set), NBX_ERROR_IO);
 }
 
+static void a_file_of_no_tensors_is_read_back(void **state) {
+    fixture *f = *state;
+    static const char *const endings[] = {".safetensors", ".npz"};
+    for (int e = 0; e < 2; e++) {
+        nbx_tensors *set;
+        assert_int_equal(nbx_tensors_save(f->ctx, path_of(f, endings[e]), NULL, NULL, 0), NBX_OK);
+        assert_int_equal(nbx_tensors_load(f->ctx, f->path, &set), NBX_OK);
+        assert_int_equal(nbx_tensors_count(set), 0);
+        nbx_tensors_destroy(set);
+    }
+}
+
 // Every allocation of a load made to fail in turn: an error each time, nothing lost.
 static void failing_memory_is_an_error(void **state) {
     fixture *f = *state;
@@ -302,6 +314,7 @@ int main(void) {
         CASE(numpy_orders_are_read),
         CASE(bad_npy_is_refused),
         CASE(wrong_requests_are_refused),
+        CASE(a_file_of_no_tensors_is_read_back),
         CASE(failing_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, open_fixture, close_fixture);

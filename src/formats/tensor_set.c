@@ -213,7 +213,8 @@ nbx_status nbx_tensors_add_metadata(nbx_context *ctx, nbx_tensors *set, const ch
 // ------------------------------------------------------------------------------------------------- loading and saving
 static nbx_status read_any(nbx_context *ctx, nbx_tensors *set, const char *path, nbx_bytes *file) {
     if (!file->count) return nbx_fail(ctx, NBX_ERROR_FORMAT, "%s: the file is empty", path);
-    if (file->count >= 4 && (!memcmp(file->data, "PK\3\4", 4) || !memcmp(file->data, "PK\5\6", 4))) {
+    // An archive without members starts with its end: numpy's with the plain one, ours with that of ZIP64.
+    if (file->count >= 4 && (!memcmp(file->data, "PK\3\4", 4) || !memcmp(file->data, "PK\5\6", 4) || !memcmp(file->data, "PK\6\6", 4))) {
         return nbx_npz_read(ctx, set, path, file);
     }
     if (file->count >= 6 && !memcmp(file->data, "\x93NUMPY", 6)) {
