@@ -28,6 +28,7 @@ int complain_load(const char *command, nbx_context *ctx);
 // Reads the value of an option ("--seed 3" or "--seed=3"): true if args[*at] is that option; *value NULL: its value is missing.
 bool take_option(int count, char **args, int *at, const char *option, const char **value);
 bool read_integer(const char *text, int64_t *value);
+bool read_seed(const char *text, uint64_t *value);  // as torch.manual_seed: -2^63 to 2^64 - 1, negative ones wrap around
 bool read_number(const char *text, double *value);
 // nbx_options from --device, --threads and --isa texts (NULL: not given). false: complains.
 bool read_context_options(const char *command, const char *device, const char *threads, const char *isa, nbx_options *options);

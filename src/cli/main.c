@@ -57,6 +57,17 @@ bool read_integer(const char *text, int64_t *value) {
     return *text && !*end && !errno;
 }
 
+bool read_seed(const char *text, uint64_t *value) {
+    int64_t negative;
+    char *end;
+    errno = 0;
+    *value = strtoull(text, &end, 0);
+    if (*text && *text != '-' && !*end && !errno) return true;
+    if (*text != '-' || !read_integer(text, &negative)) return false;
+    *value = (uint64_t)negative;
+    return true;
+}
+
 bool read_number(const char *text, double *value) {
     char *end;
     *value = strtod(text, &end);
@@ -70,7 +81,9 @@ bool read_context_options(const char *command, const char *device, const char *t
     if (device && nbx_device_problem(options->device))
         return complain(command, 0, "there is no device %s here: %s", device, nbx_device_problem(options->device)), false;
     if (threads && (!read_integer(threads, &number) || number < 0 || number > 4096))
-        return complain(command, 0, "--threads takes a number, not %s", threads), false;
+        return complain(command, 0, "--threads takes a number from 0 to 4096, not %s", threads), false;
+    if (isa && strcmp(isa, "baseline") != 0 && strcmp(isa, "avx2") != 0 && strcmp(isa, "avx512") != 0)
+        return complain(command, 0, "--isa takes baseline, avx2 or avx512, not %s", isa), false;
     options->threads = (int)number;
     options->isa = isa;
     return true;
@@ -101,15 +114,23 @@ void print_dims(const nbx_program_value *v) {
     putchar(']');
 }
 
+// Output that went nowhere (a full disk, a closed stdout) must not look like success. A status of another failure stays.
+static int flush_output(int code) {
+    const bool written = fflush(stdout) == 0 && !ferror(stdout);
+    if (written || code != EXIT_RIGHT) return code;
+    fputs("nbx: standard output cannot be written\n", stderr);
+    return EXIT_FILE;
+}
+
 int main(int count, char **args) {
     static const struct { const char *name; int (*run)(int, char **); } commands[] = {
         {"run", command_run}, {"info", command_info}, {"profile", command_profile}, {"ops", command_ops},
     };
     if (count < 2) return fputs(help, stderr), EXIT_USAGE;
-    if (strcmp(args[1], "--help") == 0 || strcmp(args[1], "-h") == 0 || strcmp(args[1], "help") == 0) return fputs(help, stdout), EXIT_RIGHT;
-    if (strcmp(args[1], "--version") == 0) return printf("nbx %s\n", nbx_version()), EXIT_RIGHT;
+    if (strcmp(args[1], "--help") == 0 || strcmp(args[1], "-h") == 0 || strcmp(args[1], "help") == 0) return fputs(help, stdout), flush_output(EXIT_RIGHT);
+    if (strcmp(args[1], "--version") == 0) return printf("nbx %s\n", nbx_version()), flush_output(EXIT_RIGHT);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (strcmp(args[1], commands[i].name) == 0) return commands[i].run(count - 2, args + 2);
+        if (strcmp(args[1], commands[i].name) == 0) return flush_output(commands[i].run(count - 2, args + 2));
     fprintf(stderr, "nbx: there is no command %s\n\n%s", args[1], help);
     return EXIT_USAGE;
 }

@@ -208,7 +208,7 @@ static int run(profile *p) {
 
 static int read_count(const char *option, const char *value, int64_t *count) {
     if (value && read_integer(value, count) && *count > 0 && *count <= 1000000) return -1;
-    return complain("profile", EXIT_USAGE, "%s takes a number above 0, not %s", option, value ? value : "nothing");
+    return complain("profile", EXIT_USAGE, "%s takes a number from 1 to 1000000, not %s", option, value ? value : "nothing");
 }
 
 static int read_option(profile *p, int count, char **args, int *at) {

@@ -67,16 +67,16 @@ static int read_option(run_options *o, int count, char **args, int *at) {
         if (take_option(count, args, at, texts[i].option, &value)) return (*texts[i].text = value) ? -1 : missing_value(option);
     if (take_option(count, args, at, "--tolerance", &value)) {
         if (!value) return missing_value(option);
-        return read_number(value, &o->tolerance) && o->tolerance >= 0 ? -1 : complain("run", EXIT_USAGE, "--tolerance takes a number, not %s", value);
+        return read_number(value, &o->tolerance) && o->tolerance >= 0 ? -1 : complain("run", EXIT_USAGE, "--tolerance takes a number from 0 on, not %s", value);
     }
     if (take_option(count, args, at, "--seed", &value)) {
         if (!value) return missing_value(option);
         o->seeded = true;
-        return read_integer(value, &o->seed) ? -1 : complain("run", EXIT_USAGE, "--seed takes an integer, not %s", value);
+        return read_seed(value, &o->seed) ? -1 : complain("run", EXIT_USAGE, "--seed takes an integer, not %s", value);
     }
     if (take_option(count, args, at, "--repeat", &value)) {
         if (!value) return missing_value(option);
-        return read_integer(value, &o->repeat) && o->repeat > 0 && o->repeat < 10000000 ? -1 : complain("run", EXIT_USAGE, "--repeat takes a number, not %s", value);
+        return read_integer(value, &o->repeat) && o->repeat > 0 && o->repeat < 10000000 ? -1 : complain("run", EXIT_USAGE, "--repeat takes a number from 1 to 9999999, not %s", value);
     }
     if (strcmp(option, "--draw-on-cpu") == 0) return o->draw_on_cpu = true, -1;
     if (strcmp(option, "--quiet") == 0 || strcmp(option, "-q") == 0) return o->quiet = true, -1;
@@ -86,6 +86,16 @@ static int read_option(run_options *o, int count, char **args, int *at) {
     return -1;
 }
 
+// Told before the run, which may take long.
+static bool can_be_written(const char *path) {
+    static const char *const endings[] = {".safetensors", ".npz", ".npy"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t length = strlen(path), end = strlen(endings[i]);
+        if (length >= end && strcmp(path + length - end, endings[i]) == 0) return true;
+    }
+    return false;
+}
+
 static int check_options(run_options *o) {
     o->steps = o->input_count > 0 ? o->input_count : 1;
     if (!o->path) return fputs(help, stderr), EXIT_USAGE;
@@ -93,6 +103,9 @@ static int check_options(run_options *o) {
         return complain("run", EXIT_USAGE, "%d runs, but %d --expect files", o->steps, o->expect_count);
     if (o->output_count && o->output_count != o->steps)
         return complain("run", EXIT_USAGE, "%d runs, but %d --outputs files", o->steps, o->output_count);
+    for (int i = 0; i < o->output_count; i++)
+        if (!can_be_written(o->outputs[i]))
+            return complain("run", EXIT_USAGE, "%s: the name must end in .safetensors, .npz or .npy", o->outputs[i]);
     for (int i = 0; i < o->named_count; i++)
         if (!strchr(o->named[i], '=')) return complain("run", EXIT_USAGE, "--input takes NAME=FILE, not %s", o->named[i]);
     return -1;
@@ -114,7 +127,7 @@ static int failed(runner *r) { return complain("run", EXIT_FAILED, "%s", nbx_las
 
 static int run_once(runner *r) {
     if (r->options->draw_on_cpu) nbx_draw_on_cpu(r->ctx, true);
-    if (r->options->seeded) nbx_manual_seed(r->ctx, (uint64_t)r->options->seed);
+    if (r->options->seeded) nbx_manual_seed(r->ctx, r->options->seed);
     if (nbx_session_run(r->session, r->inputs, nbx_program_input_count(r->program), r->outputs, nbx_program_output_count(r->program), NULL) != NBX_OK)
         return failed(r);
     return nbx_synchronize(r->ctx) == NBX_OK ? EXIT_RIGHT : failed(r);

@@ -10,7 +10,8 @@ typedef struct run_options {
     int input_count, named_count, expect_count, output_count;
     int steps;
     double tolerance;  // below 0: each dtype's own
-    int64_t seed, repeat;
+    uint64_t seed;
+    int64_t repeat;
     bool seeded, quiet, draw_on_cpu;
 } run_options;
 

@@ -19,7 +19,10 @@ static int give(runner *r, int input, const nbx_tensor *t) {
 static int check_fixed(runner *r, const nbx_program_value *fixed, const nbx_tensor *t) {
     nbx_value number = nbx_of_none();
     const nbx_value args[1] = {nbx_of_tensor(t)};
-    if (nbx_tensor_numel(t) != 1 || nbx_call(r->ctx, "aten::item", args, 1, NULL, 0, &number, 1, NULL) != NBX_OK) return failed(r);
+    if (nbx_tensor_numel(t) != 1)
+        return complain("run", EXIT_FAILED, "input %s is one number, which export fixed, but %lld are given", fixed->name, (long long)nbx_tensor_numel(t));
+    if (nbx_call(r->ctx, "aten::item", args, 1, NULL, 0, &number, 1, NULL) != NBX_OK) return failed(r);
+    if (number.kind == NBX_KIND_COMPLEX) return complain("run", EXIT_FAILED, "input %s is complex, but export fixed it to a real number", fixed->name);
     const double given = number.kind == NBX_KIND_INT ? (double)number.as.integer : number.kind == NBX_KIND_BOOL ? number.as.boolean : number.as.real;
     const double wanted = fixed->value.kind == NBX_KIND_INT    ? (double)fixed->value.as.integer
                           : fixed->value.kind == NBX_KIND_BOOL ? fixed->value.as.boolean
