@@ -149,7 +149,8 @@ template <int ROWS> struct windows_of {
             *word = bits;
         }
         for (int t = (int)threadIdx.x; t <= taps; t += (int)blockDim.x) {
-            const int j2 = t % p.a[2].taps, j1 = t / p.a[2].taps % p.a[1].taps, j0 = t / p.a[2].taps / p.a[1].taps;
+            const uint32_t r = ewc_quotient((uint32_t)t, p.by_taps2), j0 = ewc_quotient(r, p.by_taps1);
+            const int64_t j1 = r - j0 * (uint32_t)p.a[1].taps, j2 = t - r * (uint32_t)p.a[2].taps;
             shift[t] = (int)(j0 * p.a[0].shift_step * p.in_stride[2] + j1 * p.a[1].shift_step * p.in_stride[3] + j2 * p.a[2].shift_step * p.in_stride[4]);
         }
     }
