@@ -74,7 +74,7 @@ template <typename E> static __global__ void __launch_bounds__(TILE *TILE_ROWS) 
 // Tiles by vectors. A word of shared memory holds 4 / SIZE neighbours along dim 0, a row 32 words of each of ROUNDS; words lie in
 // groups of 4 (a vector), swapped by the number of the source vector, so that neither side meets in a bank.
 template <int SIZE> struct wide_tile {
-    enum { LANES = 16 / SIZE, PACK = 4 / SIZE, ROUNDS = SIZE == 4 ? 2 : 1, N0 = 32 * PACK * ROUNDS, N1 = 8 * LANES };
+    static constexpr int LANES = 16 / SIZE, PACK = 4 / SIZE, ROUNDS = SIZE == 4 ? 2 : 1, N0 = 32 * PACK * ROUNDS, N1 = 8 * LANES;
 };
 
 // word k of the result: byte (or 16-bit) k of every row's word; rows: PACK words of as many neighbours along dim 1
