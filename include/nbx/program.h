@@ -59,7 +59,8 @@ NBX_API const char *nbx_program_torch_version(const nbx_program *program);  // "
 typedef struct nbx_program_dim {
     int64_t size;         // -1: any size from min to max
     int64_t min, max;     // of a dynamic dim; max -1: no upper end
-    const char *symbol;   // its name in the program, "s77"; dims of the same symbol have the same size. NULL: fixed
+    const char *symbol;   // its name in the program, "s77", or what it is made of, "2*s77 + 1"; dims of the same symbol have the
+                          // same size. NULL: fixed
 } nbx_program_dim;
 
 typedef struct nbx_program_value {

@@ -53,6 +53,8 @@ typedef struct nbx_expr_env {
 nbx_expr *nbx_expr_parse(nbx_context *ctx, nbx_arena *arena, const char *text, size_t length, nbx_name_map *symbols);
 // false: a leaf is not known, or the value overflows or divides by zero.
 bool nbx_expr_eval(const nbx_expr *e, const nbx_expr_env *env, nbx_number *value);
+// Writes it as people do, "2*s77 + 1"; names: of the symbols. false: it holds more than arithmetic, or size is too small.
+bool nbx_expr_text(const nbx_expr *e, const char *const *names, char *text, size_t size);
 
 #ifdef __cplusplus
 }

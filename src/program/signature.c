@@ -310,10 +310,17 @@ static bool read_guards(reader *r, const nbx_json *root) {
     return true;
 }
 
-// Dims show the name of their symbol; the names are known when all expressions are read.
-static void label_dims(nbx_program *p, nbx_program_value *v, const nbx_expr *const *exprs) {
-    for (int i = 0; exprs && i < v->rank; i++)
-        if (exprs[i] && exprs[i]->op == NBX_EXPR_SYMBOL) ((nbx_program_dim *)v->dims)[i].symbol = p->symbol_names[exprs[i]->as.symbol];
+// Dims show the name of their symbol, or an expression of symbols; the names are known when all expressions are read.
+static bool label_dims(reader *r, nbx_program_value *v, const nbx_expr *const *exprs) {
+    for (int i = 0; exprs && i < v->rank; i++) {
+        nbx_program_dim *dim = (nbx_program_dim *)&v->dims[i];
+        char text[128];
+        if (exprs[i] && exprs[i]->op == NBX_EXPR_SYMBOL) dim->symbol = r->p->symbol_names[exprs[i]->as.symbol];
+        else if (exprs[i] && nbx_expr_text(exprs[i], r->p->symbol_names, text, sizeof text))
+            dim->symbol = nbx_arena_text(r->ctx, &r->p->arena, text, strlen(text));
+        if (exprs[i] && !dim->symbol) return false;
+    }
+    return true;
 }
 
 bool nbx_signature_read(nbx_context *ctx, nbx_program *p, const nbx_json *root) {
@@ -323,7 +330,8 @@ bool nbx_signature_read(nbx_context *ctx, nbx_program *p, const nbx_json *root) 
     if (!r.paths || !read_ranges(&r, root) || !read_inputs(&r, signature) || !read_number_inputs(&r, nbx_json_get(module, "graph")) ||
         !read_outputs(&r, root, signature) || !read_guards(&r, root) || !name_symbols(&r))
         return false;
-    for (int i = 0; i < p->input_count; i++) label_dims(p, &p->inputs[i], p->input_dims[i]);
-    for (int i = 0; i < p->output_count; i++) label_dims(p, &p->outputs[i], p->output_dims[i]);
-    return true;
+    bool labelled = true;
+    for (int i = 0; i < p->input_count && labelled; i++) labelled = label_dims(&r, &p->inputs[i], p->input_dims[i]);
+    for (int i = 0; i < p->output_count && labelled; i++) labelled = label_dims(&r, &p->outputs[i], p->output_dims[i]);
+    return labelled;
 }
