@@ -121,11 +121,41 @@ static void print_elements(const nbx_tensor *t, const double *x) {
     }
 }
 
+// x: pairs of real and imaginary parts.
+static void print_complex(const nbx_tensor *t, const double *x) {
+    const int rank = nbx_tensor_rank(t);
+    const int64_t count = nbx_tensor_numel(t), columns = rank ? nbx_tensor_shape(t)[rank - 1] : 1, rows = count / columns;
+    const int64_t most = rank <= 1 ? MOST_NUMBERS : MOST_COLUMNS;
+    for (int64_t row = 0; row < rows && row < MOST_ROWS; row++) {
+        const double *at = x + 2 * row * columns;
+        printf("    ");
+        for (int64_t i = 0; i < columns && i < most; i++) printf("%s%.5g%+.5gj", i ? "  " : "", at[2 * i], at[2 * i + 1]);
+        printf("%s\n", columns > most ? "  ..." : "");
+    }
+    if (rows > MOST_ROWS) printf("    ... and %lld more rows\n", (long long)(rows - MOST_ROWS));
+}
+
+static void show_complex(nbx_context *ctx, const nbx_tensor *t) {
+    const nbx_value args[1] = {nbx_of_tensor(t)};
+    nbx_value resolved, parts;
+    double *x = NULL;
+    if (nbx_call(ctx, "aten::resolve_conj", args, 1, NULL, 0, &resolved, 1, NULL) == NBX_OK &&
+        nbx_call(ctx, "aten::view_as_real", &resolved, 1, NULL, 0, &parts, 1, NULL) == NBX_OK)
+        x = read_doubles(ctx, parts.as.tensor);
+    nbx_clear_error(ctx);
+    if (x) print_complex(t, x);
+    free(x);
+}
+
 static void show_tensor(nbx_context *ctx, const nbx_tensor *t) {
     print_facts(t);
     printf("\n");
     const nbx_dtype dtype = nbx_tensor_dtype(t);
-    if (nbx_tensor_numel(t) == 0 || nbx_tensor_numel(t) > 10000000 || dtype == NBX_COMPLEX64 || dtype == NBX_COMPLEX128) return;
+    if (nbx_tensor_numel(t) == 0 || nbx_tensor_numel(t) > 10000000) return;
+    if (dtype == NBX_COMPLEX64 || dtype == NBX_COMPLEX128) {
+        show_complex(ctx, t);
+        return;
+    }
     double *x = read_doubles(ctx, t);
     if (x) print_elements(t, x);
     free(x);
