@@ -176,11 +176,13 @@ static nbx_status bind_tensor(checker *c, int i, bool plain) {
             if (!solve(c, e, t->shape[d])) return wrong_shape(c, i, "sizes do not fit together");
             continue;
         }
-        const char *name = c->p->symbol_names[e->as.symbol];
-        snprintf(why, sizeof why, "dim %d is out of range", d);
-        if (!in_range(c, e->as.symbol, t->shape[d])) return wrong_shape(c, i, why);
-        snprintf(why, sizeof why, "%.64s is %lld elsewhere", name, (long long)c->values[e->as.symbol]);
-        if (!bind(c, e->as.symbol, t->shape[d])) return wrong_shape(c, i, why);
+        if (!in_range(c, e->as.symbol, t->shape[d])) {
+            snprintf(why, sizeof why, "dim %d is out of range", d);
+            return wrong_shape(c, i, why);
+        }
+        if (bind(c, e->as.symbol, t->shape[d])) continue;
+        snprintf(why, sizeof why, "%.64s is %lld elsewhere", c->p->symbol_names[e->as.symbol], (long long)c->values[e->as.symbol]);
+        return wrong_shape(c, i, why);
     }
     return NBX_OK;
 }
