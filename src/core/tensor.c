@@ -82,6 +82,7 @@ static bool rank_is_valid(nbx_context *ctx, nbx_dtype dtype, int rank) {
 nbx_tensor *nbx_tensor_new(nbx_context *ctx, nbx_dtype dtype, int rank, const int64_t *shape, const int64_t *stride,
                            int64_t offset, nbx_storage *storage) {
     if (!rank_is_valid(ctx, dtype, rank)) return NULL;
+    if (rank && !shape) return nbx_fail(ctx, NBX_ERROR_SHAPE, "a tensor of %d dims is given no shape", rank), NULL;
     const int capacity = rank < 8 ? 8 : NBX_MAX_RANK;  // room for unsqueeze_ and the like
     const size_t bytes = sizeof(nbx_tensor) + 2 * sizeof(int64_t) * (size_t)capacity;
     nbx_tensor *t = nbx_alloc(bytes);

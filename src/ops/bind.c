@@ -165,6 +165,7 @@ static nbx_status bind_value(nbx_op_call *c, const nbx_param *p, nbx_value *v) {
         return mismatch(c, p, v, "a list");
     }
     if (v->count < 0) return mismatch(c, p, v, "a list");
+    if (v->count && !v->as.values) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "argument '%s' is a list of %d at NULL", p->name, (int)v->count);
     if (list_is_ready(p, v)) return NBX_OK;
     return p->type == NBX_TYPE_TENSOR ? bind_tensors(c, p, v, v->count) : bind_numbers(c, p, v, v->count, false);
 }

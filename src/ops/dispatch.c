@@ -567,6 +567,8 @@ nbx_status nbx_call_operator(nbx_context *ctx, const nbx_operator *op, const nbx
                              const nbx_named_value *keywords, int keyword_count, nbx_value *results, int capacity, int *count) {
     if (!op) return nbx_fail(ctx, NBX_ERROR_UNKNOWN, "no operator was given");
     if (arg_count < 0 || arg_count > NBX_MAX_ARGS) return nbx_fail(ctx, NBX_ERROR_ARGUMENT, "%s: %d arguments", op->name, arg_count);
+    if ((arg_count && !args) || (keyword_count > 0 && !keywords) || (capacity > 0 && !results))
+        return nbx_fail(ctx, NBX_ERROR_ARGUMENT, "%s: %s are NULL, but counted", op->name, arg_count && !args ? "arguments" : keyword_count > 0 && !keywords ? "keywords" : "results");
     return nbx_dispatch(ctx, op, args, arg_count, keywords, keyword_count, results, capacity, count);
 }
 

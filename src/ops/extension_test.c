@@ -107,7 +107,7 @@ static void mistakes_of_its_author_are_errors(void **state) {
     nbx_context_destroy(ctx);
 }
 
-static void a_null_tensor_is_an_error(void **state) {
+static void null_is_an_error(void **state) {
     (void)state;
     nbx_context *ctx = nbx_context_create(NULL);
     float element = 0;
@@ -117,6 +117,17 @@ static void a_null_tensor_is_an_error(void **state) {
     nbx_clear_error(ctx);
     assert_null(nbx_tensor_view(ctx, NULL, NBX_FLOAT32, 0, NULL, NULL, 0));
     assert_int_equal(nbx_last_status(ctx), NBX_ERROR_ARGUMENT);
+    nbx_clear_error(ctx);
+    assert_null(nbx_tensor_create(ctx, NBX_FLOAT32, 2, NULL));
+    assert_int_equal(nbx_last_status(ctx), NBX_ERROR_SHAPE);
+    nbx_clear_error(ctx);
+    assert_null(nbx_cat(ctx, 2, NULL, 0));
+    assert_int_equal(nbx_last_status(ctx), NBX_ERROR_ARGUMENT);
+    nbx_clear_error(ctx);
+    const nbx_tensor *x = nbx_zeros(ctx, NBX_FLOAT32, 0, NULL);
+    assert_int_equal(nbx_tensor_read(ctx, x, NULL), NBX_ERROR_ARGUMENT);
+    nbx_value y;
+    assert_int_equal(nbx_call(ctx, "aten::relu", NULL, 1, NULL, 0, &y, 1, NULL), NBX_ERROR_ARGUMENT);
     nbx_context_destroy(ctx);
 }
 
@@ -126,7 +137,7 @@ int main(void) {
         cmocka_unit_test(the_name_of_the_operator_is_in_the_message),
         cmocka_unit_test(what_has_code_for_a_gpu_only_is_refused_on_the_cpu),
         cmocka_unit_test(mistakes_of_its_author_are_errors),
-        cmocka_unit_test(a_null_tensor_is_an_error),
+        cmocka_unit_test(null_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

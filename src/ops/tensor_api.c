@@ -104,6 +104,7 @@ nbx_tensor *nbx_tensor_to_device(nbx_context *ctx, const nbx_tensor *t, nbx_devi
 
 nbx_status nbx_tensor_read(nbx_context *ctx, const nbx_tensor *t, void *elements) {
     if (!t) return null_given(ctx, "nbx_tensor_read");
+    if (!elements && t->numel) return nbx_fail(ctx, NBX_ERROR_ARGUMENT, "nbx_tensor_read: elements is NULL");
     const nbx_scope scope = nbx_scope_open(ctx);
     const nbx_tensor *dense = contiguous(ctx, t);
     nbx_status status = dense ? NBX_OK : ctx->status;
@@ -114,6 +115,7 @@ nbx_status nbx_tensor_read(nbx_context *ctx, const nbx_tensor *t, void *elements
 
 nbx_status nbx_tensor_write(nbx_context *ctx, const nbx_tensor *t, const void *elements) {
     if (!t) return null_given(ctx, "nbx_tensor_write");
+    if (!elements && t->numel) return nbx_fail(ctx, NBX_ERROR_ARGUMENT, "elements to copy from are NULL");
     const nbx_device host = {NBX_CPU, 0};
     if (t->contiguous) return nbx_copy_bytes(ctx, t->storage->device, nbx_data(t), host, elements, nbx_tensor_nbytes(t));
     const nbx_scope scope = nbx_scope_open(ctx);

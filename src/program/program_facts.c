@@ -108,6 +108,8 @@ static nbx_status no_samples(nbx_context *ctx, const nbx_program *p, const char 
 }
 
 nbx_status nbx_program_sample_inputs(nbx_context *ctx, const nbx_program *p, nbx_value *inputs, int capacity) {
+    if (capacity < p->input_count)
+        return nbx_fail(ctx, NBX_ERROR_ARGUMENT, "the program takes %d inputs, there is room for %d", p->input_count, capacity);
     nbx_samples *samples = nbx_samples_open(ctx, p->archive, p->model);
     if (!samples) return no_samples(ctx, p, "it has no sample inputs that can be read without Python");
     flattener f = {ctx, p, samples, inputs, capacity, 0, 0, 1 << 20};

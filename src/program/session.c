@@ -143,6 +143,7 @@ const nbx_tensor *nbx_session_state(const nbx_session *s, const char *name) {
 // Numbers may be given as tensors of one element.
 static nbx_status take_inputs(nbx_session *s, const nbx_value *inputs, int count) {
     const nbx_program *p = s->program;
+    if (count > 0 && !inputs) return nbx_fail(s->ctx, NBX_ERROR_ARGUMENT, "inputs are NULL");
     for (int i = 0; i < count && i < p->input_count; i++) {
         s->given[i] = inputs[i];
         const nbx_kind kind = p->inputs[i].kind;
