@@ -37,6 +37,8 @@ NBX_API const char *nbx_tensors_metadata(const nbx_tensors *set, const char *key
 
 // Writes tensors (of any device, dtype and strides) to a file whose ending says the format: .safetensors, .npz (stored), or
 // .npy (exactly one tensor; its name is not kept). A safetensors file gets the metadata key "order": its names, in order.
+// It is written beside its place and moved there when it is complete, so tensors may be saved to the file they were loaded from,
+// and a failure leaves the old file as it was (not so for devices, pipes, and in folders where no file can be made).
 //   errors: ARGUMENT for another ending, a repeated name or several tensors for .npy; IO; MEMORY
 NBX_API NBX_MUST_CHECK nbx_status nbx_tensors_save(nbx_context *ctx, const char *path, const char *const *names,
                                                    const nbx_tensor *const *tensors, size_t count);

@@ -43,7 +43,7 @@ static bool map_file(nbx_context *ctx, int file, const char *path, nbx_bytes *by
 nbx_bytes *nbx_bytes_map(nbx_context *ctx, const char *path) {
     nbx_bytes *bytes = bytes_new(ctx);
     if (!bytes) return NULL;
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // else a pipe without a writer is waited for
     if (file < 0) {
         nbx_fail(ctx, NBX_ERROR_IO, "%s: %s", path, strerror(errno));
         nbx_bytes_release(bytes);

@@ -266,6 +266,25 @@ static void wrong_requests_are_refused(void **state) {
     assert_int_equal(nbx_tensors_load(f->ctx, "/tmp", &set), NBX_ERROR_IO);
 }
 
+// In the other order, so that every tensor lies where another is written.
+static void the_file_that_tensors_lie_in_can_be_written(void **state) {
+    fixture *f = *state;
+    static const char *const endings[] = {".safetensors", ".npz"}, *const names[] = {"a", "b"}, *const turned[] = {"b", "a"};
+    const int64_t shapes[] = {1000, 7};
+    const nbx_tensor *t[2] = {counting(f, NBX_FLOAT32, 1, &shapes[0]), counting(f, NBX_FLOAT32, 1, &shapes[1])};
+    for (int e = 0; e < 2; e++) {
+        nbx_tensors *set;
+        assert_int_equal(nbx_tensors_save(f->ctx, path_of(f, endings[e]), names, t, 2), NBX_OK);
+        assert_int_equal(nbx_tensors_load(f->ctx, f->path, &set), NBX_OK);
+        const nbx_tensor *mapped[2] = {nbx_tensors_get(f->ctx, set, "b"), nbx_tensors_get(f->ctx, set, "a")};
+        assert_int_equal(nbx_tensors_save(f->ctx, f->path, turned, mapped, 2), NBX_OK);
+        nbx_tensors_destroy(set);
+        assert_int_equal(nbx_tensors_load(f->ctx, f->path, &set), NBX_OK);
+        for (int i = 0; i < 2; i++) assert_same(f, nbx_tensors_get(f->ctx, set, names[i]), t[i]);
+        nbx_tensors_destroy(set);
+    }
+}
+
 static void a_file_of_no_tensors_is_read_back(void **state) {
     fixture *f = *state;
     static const char *const endings[] = {".safetensors", ".npz"};
@@ -315,6 +334,7 @@ int main(void) {
         CASE(bad_npy_is_refused),
         CASE(wrong_requests_are_refused),
         CASE(a_file_of_no_tensors_is_read_back),
+        CASE(the_file_that_tensors_lie_in_can_be_written),
         CASE(failing_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, open_fixture, close_fixture);

@@ -2,6 +2,7 @@
 #include "formats/tensor_set.h"
 
 #include "core/memory.h"
+#include "formats/destination.h"
 
 #include <errno.h>
 #include <string.h>
@@ -324,14 +325,13 @@ static nbx_status check_to_write(nbx_context *ctx, const char *path, const nbx_t
 static nbx_status write_file(nbx_context *ctx, const char *path, const nbx_to_write *list, size_t count) {
     nbx_status status = check_to_write(ctx, path, list, count);
     if (status) return status;
-    FILE *file = fopen(path, "wbe");
-    if (!file) return nbx_fail(ctx, NBX_ERROR_IO, "%s: %s", path, strerror(errno));
+    nbx_destination d;
+    if (!nbx_destination_open(&d, path)) return nbx_fail(ctx, NBX_ERROR_IO, "%s: %s", path, strerror(errno));
     const format f = format_of(path);
-    status = f == FORMAT_NPY   ? nbx_npy_write(ctx, file, path, list[0].tensor)
-             : f == FORMAT_NPZ ? nbx_npz_write(ctx, file, path, list, count)
-                               : nbx_safetensors_write(ctx, file, path, list, count);
-    if (fclose(file) && !status) status = nbx_fail(ctx, NBX_ERROR_IO, "%s: %s", path, strerror(errno));
-    return status;
+    status = f == FORMAT_NPY   ? nbx_npy_write(ctx, d.file, path, list[0].tensor)
+             : f == FORMAT_NPZ ? nbx_npz_write(ctx, d.file, path, list, count)
+                               : nbx_safetensors_write(ctx, d.file, path, list, count);
+    return nbx_destination_close(ctx, &d, path, status);
 }
 
 nbx_status nbx_tensors_save(nbx_context *ctx, const char *path, const char *const *names, const nbx_tensor *const *tensors,
