@@ -81,6 +81,10 @@ size_t nbx_tensor_format(nbx_context *ctx, const nbx_tensor *t, char *text, size
     char shape[NBX_SHAPE_TEXT];
     if (size) text[0] = 0;
     if (!t) return 0;
+    if (nbx_is_none(t)) {
+        put(&w, "None");
+        return w.length;
+    }
     const nbx_scope scope = nbx_scope_open(ctx);
     const nbx_tensor *host = readable(ctx, t);
     if (host) {
