@@ -85,8 +85,10 @@ int expect_outputs(runner *r, int step) {
     nbx_tensors *set;
     int code = EXIT_RIGHT;
     if (nbx_tensors_load(r->ctx, r->options->expects[step], &set) != NBX_OK) return complain("run", EXIT_FILE, "%s", nbx_last_message(r->ctx));
-    for (size_t i = 0; i < nbx_tensors_count(set) && code <= EXIT_DIFFERS; i++) {
-        const char *name = nbx_tensors_name(set, i);
+    const size_t count = nbx_tensors_count(set);
+    for (size_t i = 0; i < count && code <= EXIT_DIFFERS; i++) {
+        const bool unnamed = count == 1 && strcmp(nbx_tensors_name(set, i), "arr_0") == 0 && nbx_program_output_count(r->program) == 1;
+        const char *name = unnamed ? nbx_program_output(r->program, 0)->name : nbx_tensors_name(set, i);
         const nbx_tensor *wanted = nbx_tensors_at(r->ctx, set, i);
         const nbx_value *value = find_result(r, name);
         const nbx_tensor *got = value ? value_as_tensor(r, value) : NULL;
