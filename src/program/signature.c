@@ -310,15 +310,16 @@ static bool read_guards(reader *r, const nbx_json *root) {
     return true;
 }
 
-// Dims show the name of their symbol, or an expression of symbols; the names are known when all expressions are read.
+// Dims show the name of their symbol, or an expression of symbols that is not too long; the names are known when all are read.
 static bool label_dims(reader *r, nbx_program_value *v, const nbx_expr *const *exprs) {
     for (int i = 0; exprs && i < v->rank; i++) {
         nbx_program_dim *dim = (nbx_program_dim *)&v->dims[i];
         char text[128];
         if (exprs[i] && exprs[i]->op == NBX_EXPR_SYMBOL) dim->symbol = r->p->symbol_names[exprs[i]->as.symbol];
-        else if (exprs[i] && nbx_expr_text(exprs[i], r->p->symbol_names, text, sizeof text))
+        else if (exprs[i] && exprs[i]->op != NBX_EXPR_INT && nbx_expr_text(exprs[i], r->p->symbol_names, text, sizeof text)) {
             dim->symbol = nbx_arena_text(r->ctx, &r->p->arena, text, strlen(text));
-        if (exprs[i] && !dim->symbol) return false;
+            if (!dim->symbol) return false;
+        }
     }
     return true;
 }
