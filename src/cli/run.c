@@ -29,7 +29,7 @@ static const char help[] =
     "  --draw-on-cpu        random operators give the CPU's numbers on a GPU, too\n"
     "  --model NAME         which model of an archive that holds several\n"
     "  --repeat N           run the last step N times more, and print the smallest, median and 99th percentile time\n"
-    "  --quiet              say nothing unless something is wrong\n"
+    "  --quiet              say nothing unless something is wrong, but the times of --repeat\n"
     "\n"
     "Exit status: 0 right, 1 differs from --expect, 2 usage, 3 unreadable or malformed file, 4 unsupported program,\n"
     "5 the run failed.\n";
