@@ -100,7 +100,7 @@ static nbx_status flip_cuda(nbx_op_call *c) {
     nbx_status status = begin(c, &p);
     if (status == NBX_OK) status = nbx_call_dims(c, 1, arg_tensor(c, 0)->rank, false, &mask);
     if (status != NBX_OK) return status;
-    for (int d = 0; d < p.rank; d++)
+    for (int d = 0; d < p.rank && d < MAP_DIMS; d++)  // begin() has refused more dims, which GCC does not see
         if (mask >> d & 1) p.mode[d] = MAP_FLIP;
     return finish(c, &p);
 }
