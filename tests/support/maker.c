@@ -64,7 +64,7 @@ bool maker_write(const char *path, const void *bytes, size_t count) {
 // ----------------------------------------------------------------------------------------------------------------- ZIP
 static void add_number(maker_text *t, uint64_t number, int bytes) {
     for (int i = 0; i < bytes; i++) {
-        const uint8_t byte = i < 8 ? (uint8_t)(number >> 8 * i) : 0;
+        const uint8_t byte = (uint8_t)(i < 8 ? number >> 8 * i : 0);
         maker_add_bytes(t, &byte, 1);
     }
 }
