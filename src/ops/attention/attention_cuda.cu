@@ -81,12 +81,6 @@ template <int D, int ROWS> struct row_source {
     }
 };
 
-static __device__ __forceinline__ float exp2_fast(float x) {  // 2 ulp; NaN and infinities as exp2f
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
 // 2^t, t <= 0, as ATen's kernel for halves on CPUs: see attention_cpu.c.
 static __device__ __forceinline__ float exp2_coarse(float t) {
     const float f = t - floorf(t);
@@ -202,7 +196,7 @@ template <typename T, int D, int R> static __global__ void __launch_bounds__(MMA
                 for (int n = 0; n < KEYS / 8; n++) best = fmaxf(best, fmaxf(s[r][n][2 * h], s[r][n][2 * h + 1]));  // a NaN reaches the sum
                 best = fmaxf(best, __shfl_xor_sync(~0u, best, 1));
                 best = fmaxf(fmaxf(best, __shfl_xor_sync(~0u, best, 2)) * factor, top[r][h]);
-                const float base = best == -INFINITY ? 0.f : best, shrink = exp2_fast(top[r][h] - base);
+                const float base = best == -INFINITY ? 0.f : best, shrink = quick_exp2(top[r][h] - base);
                 top[r][h] = best;
                 if (__any_sync(~0u, shrink != 1.f)) {  // a new maximum: rare after the first steps
                     sum[r][h] *= shrink;
@@ -216,13 +210,13 @@ template <typename T, int D, int R> static __global__ void __launch_bounds__(MMA
                         for (int j = 2 * h; j < 2 * h + 2; j++) {
                             const float t = fmaf(s[r][n][j], factor, -base);
                             const bool coarse = first_key + n * 8 + (lane & 3) * 2 + (j & 1) < (p.k_len & ~(int64_t)15);
-                            sum[r][h] += s[r][n][j] = coarse ? exp2_coarse(t) : exp2_fast(t);
+                            sum[r][h] += s[r][n][j] = coarse ? exp2_coarse(t) : quick_exp2(t);
                         }
                 } else
 #pragma unroll
                     for (int n = 0; n < KEYS / 8; n++)
 #pragma unroll
-                        for (int j = 2 * h; j < 2 * h + 2; j++) sum[r][h] += s[r][n][j] = exp2_fast(fmaf(s[r][n][j], factor, -base));
+                        for (int j = 2 * h; j < 2 * h + 2; j++) sum[r][h] += s[r][n][j] = quick_exp2(fmaf(s[r][n][j], factor, -base));
             }
         }
 #pragma unroll

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/half.h"
+#include "cpu/gemm_load.h"
 #include "cpu/tile_simd.h"
 #include "ops/conv/conv_kernels.h"
 
@@ -58,14 +59,6 @@ static void list_offsets(const nbx_conv *p, const conv_plan *plan, const conv_ph
             }
 }
 
-TILE_INLINE float load_float(const char *p, int64_t i, nbx_dtype d) {
-    switch (d) {
-    case NBX_FLOAT16: return nbx_from_f16(((const uint16_t *)p)[i]);
-    case NBX_BFLOAT16: return nbx_from_bf16(((const uint16_t *)p)[i]);
-    default: return ((const float *)p)[i];
-    }
-}
-
 static int64_t tiles_of(const nbx_conv *p) { return (p->out_channels + TILE_ROWS - 1) / TILE_ROWS; }
 
 static float *packed_tile(const conv_job *job, int64_t group, const conv_phase *phase, int64_t tile) {
@@ -85,7 +78,7 @@ static void pack_tile(const conv_job *job, int64_t group, const conv_phase *phas
                 const int64_t at = (group * (p->transposed ? 0 : p->out_channels) + row) * p->weight_stride[0] +
                                    (c + (p->transposed ? group * p->in_channels : 0)) * p->weight_stride[1] +
                                    job->taps[phase->first_tap + k].weight;
-                *to++ = row < p->out_channels ? load_float(p->weight, at, p->dtype) : 0;
+                *to++ = row < p->out_channels ? load_real_f32(p->dtype, p->weight, at) : 0;
             }
 }
 
@@ -108,18 +101,18 @@ TILE_INLINE void expand_row(float *to, int64_t count, const char *row, int64_t s
         if (last > i) memcpy(to + i, (const float *)row + start + i, (size_t)(last - i) * sizeof *to), i = last;
     } else if (stride * step == 1 && d == NBX_FLOAT16) {
         for (; i + 16 <= last; i += 16) v_store(to + i, v_load_f16((const uint16_t *)row + start + i));
-        for (; i < last; i++) to[i] = load_float(row, start + i, d);
+        for (; i < last; i++) to[i] = load_real_f32(d, row, start + i);
     } else if (stride * step == 1 && d == NBX_BFLOAT16) {
         for (; i + 16 <= last; i += 16) v_store(to + i, v_load_bf16((const uint16_t *)row + start + i));
-        for (; i < last; i++) to[i] = load_float(row, start + i, d);
+        for (; i < last; i++) to[i] = load_real_f32(d, row, start + i);
     } else if (stride == 1 && step == 2 && d == NBX_FLOAT32) {
         for (; i + 17 <= last; i += 16) {  // the 32nd element exists
             const float *at = (const float *)row + start + i * 2;
             v_store(to + i, v_even(v_load(at), v_load(at + 16)));
         }
-        for (; i < last; i++) to[i] = load_float(row, start + i * 2, d);
+        for (; i < last; i++) to[i] = load_real_f32(d, row, start + i * 2);
     } else {
-        for (; i < last; i++) to[i] = load_float(row, (start + i * step) * stride, d);
+        for (; i < last; i++) to[i] = load_real_f32(d, row, (start + i * step) * stride);
     }
     for (; i < count; i++) to[i] = 0;
 }
@@ -237,7 +230,7 @@ static void store_rows(const conv_job *job, const conv_block *b, const conv_runs
     const int64_t step = b->phase->axis[2].step * p->out_stride[4], bytes = (int64_t)nbx_dtype_size(p->dtype);
     for (int64_t i = 0; i < rows; i++, sums += TILE_LANES) {
         const int64_t c = b->group * p->out_channels + channel + i;
-        const float bias = p->bias ? load_float(p->bias, c * p->bias_stride, p->dtype) : 0;
+        const float bias = p->bias ? load_real_f32(p->dtype, p->bias, c * p->bias_stride) : 0;
         char *out = p->output + (b->batch * p->out_stride[0] + c * p->out_stride[1]) * bytes;
         if (p->dtype == NBX_FLOAT16) store_row(runs, sums, bias, out, step, NBX_FLOAT16);
         else if (p->dtype == NBX_BFLOAT16) store_row(runs, sums, bias, out, step, NBX_BFLOAT16);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/half.h"
+#include "cpu/gemm_load.h"
 #include "cpu/tile_simd.h"
 #include "ops/conv/conv_kernels.h"
 
@@ -14,14 +15,6 @@ typedef struct depthwise_job {
     char *scratch;
     conv_depthwise_plan plan;
 } depthwise_job;
-
-TILE_INLINE float load_float(const char *p, int64_t i, nbx_dtype d) {
-    switch (d) {
-    case NBX_FLOAT16: return nbx_from_f16(((const uint16_t *)p)[i]);
-    case NBX_BFLOAT16: return nbx_from_bf16(((const uint16_t *)p)[i]);
-    default: return ((const float *)p)[i];
-    }
-}
 
 // What a task works on: one channel of one image, as float rows, and the filter.
 typedef struct depthwise_channel {
@@ -208,7 +201,7 @@ TILE_INLINE void widen_row(const char *row, int64_t step, int64_t count, float *
     int64_t i = 0;
     for (; step == 1 && i + 16 <= count; i += 16)
         v_store(to + i, d == NBX_FLOAT16 ? v_load_f16((const uint16_t *)row + i) : v_load_bf16((const uint16_t *)row + i));
-    for (; i < count; i++) to[i] = load_float(row, i * step, d);
+    for (; i < count; i++) to[i] = load_real_f32(d, row, i * step);
 }
 
 // The rows that `height` rows of the result from y on read, of all slices that exist.
@@ -235,7 +228,7 @@ static void load_taps(const nbx_conv *p, int64_t c, float *taps) {
         for (int64_t ky = 0; ky < p->kernel[1]; ky++)
             for (int64_t kx = 0; kx < p->kernel[2]; kx++) {
                 const int64_t at = c * p->weight_stride[0] + kz * p->weight_stride[2] + ky * p->weight_stride[3] + kx * p->weight_stride[4];
-                *taps++ = load_float(p->weight, at, p->dtype);
+                *taps++ = load_real_f32(p->dtype, p->weight, at);
             }
 }
 
@@ -255,7 +248,7 @@ static void depthwise_tasks(void *arg, int64_t begin, int64_t end, int thread) {
         char *out = p->output + (n * p->out_stride[0] + channel * p->out_stride[1] + z * p->out_stride[2] + y * p->out_stride[3]) * bytes;
         depthwise_channel c = {.first = (const float *)in, .step = p->in_stride[4], .line = p->in_stride[3], .slice = p->in_stride[2],
                                .zeros = zeros, .taps = taps, .z = z * p->stride[0] - p->padding[0]};
-        c.bias = p->bias ? load_float(p->bias, channel * p->bias_stride, p->dtype) : 0;
+        c.bias = p->bias ? load_real_f32(p->dtype, p->bias, channel * p->bias_stride) : 0;
         load_taps(p, channel, taps);
         if (p->dtype != NBX_FLOAT32) widen(p, in, y, height, rows, &c);
         run(p, &c, y, height, out);

@@ -1,6 +1,6 @@
 // Depthwise convolution of 16 channels at a time, one in each lane: images whose channels are adjacent, and small ones, whose rows would
 // leave most lanes empty, after a turn of 16 planes. 960 channels of 7 x 7: 72 us by rows, 39 us so (AVX-512, Zen 4, GCC 12).
-#include "core/half.h"
+#include "cpu/gemm_load.h"
 #include "cpu/tile_simd.h"
 #include "ops/conv/conv_kernels.h"
 
@@ -11,14 +11,6 @@ typedef struct lanes_job {
     char *scratch;
     conv_lanes_plan plan;
 } lanes_job;
-
-TILE_INLINE float load_float(const char *p, int64_t i, nbx_dtype d) {
-    switch (d) {
-    case NBX_FLOAT16: return nbx_from_f16(((const uint16_t *)p)[i]);
-    case NBX_BFLOAT16: return nbx_from_bf16(((const uint16_t *)p)[i]);
-    default: return ((const float *)p)[i];
-    }
-}
 
 TILE_INLINE vf32 load(const char *p, int64_t i, nbx_dtype d) {
     switch (d) {
@@ -140,9 +132,9 @@ static void load_taps(const nbx_conv *p, int64_t channel, float *taps) {
         for (int64_t ky = 0; ky < p->kernel[1]; ky++)
             for (int64_t kx = 0; kx < p->kernel[2]; kx++, taps += 16) {
                 const int64_t at = channel * p->weight_stride[0] + kz * p->weight_stride[2] + ky * p->weight_stride[3] + kx * p->weight_stride[4];
-                for (int64_t i = 0; i < 16; i++) taps[i] = load_float(p->weight, at + i * p->weight_stride[0], p->dtype);
+                for (int64_t i = 0; i < 16; i++) taps[i] = load_real_f32(p->dtype, p->weight, at + i * p->weight_stride[0]);
             }
-    for (int64_t i = 0; i < 16; i++) taps[i] = p->bias ? load_float(p->bias, (channel + i) * p->bias_stride, p->dtype) : 0;
+    for (int64_t i = 0; i < 16; i++) taps[i] = p->bias ? load_real_f32(p->dtype, p->bias, (channel + i) * p->bias_stride) : 0;
 }
 
 // to[i * 16 + c] = element i of plane c, for 16 planes; and back. Planes are rows of floats, `stride` apart.

@@ -130,6 +130,15 @@ static __device__ __forceinline__ void add_place(const dims_of &d, int64_t at, i
     }
 }
 
+// Where an entry lies along each dim of the indices.
+static __device__ __forceinline__ void split_entry(const rows_call &p, int64_t entry, int64_t (&at)[ROW_DIMS]) {
+    for (int i = p.entries.rank - 1; i >= 0; i--) {
+        const int64_t rest = quotient_of(entry, p.entries.shape[i]);
+        at[i] = entry - rest * p.entries.shape[i];
+        entry = rest;
+    }
+}
+
 // The k-th index of an entry, from the end where it is negative; -1: out of range.
 static __device__ __forceinline__ int64_t index_at(const rows_call &p, int k, const int64_t (&at)[ROW_DIMS], int64_t *given) {
     const char *from = p.index[k];
@@ -142,12 +151,8 @@ static __device__ __forceinline__ int64_t index_at(const rows_call &p, int k, co
 // Offset of an entry of the index in the table; false: out of range.
 static __device__ __forceinline__ bool entry_place(const rows_call &p, int64_t entry, int64_t *table, int64_t *rows) {
     int64_t at[ROW_DIMS];
-    for (int i = p.entries.rank - 1; i >= 0; i--) {
-        const int64_t rest = quotient_of(entry, p.entries.shape[i]);
-        at[i] = entry - rest * p.entries.shape[i];
-        entry = rest;
-        *rows += at[i] * p.entries.rows[i];
-    }
+    split_entry(p, entry, at);
+    for (int i = 0; i < p.entries.rank; i++) *rows += at[i] * p.entries.rows[i];
     for (int k = 0; k < p.count; k++) {
         int64_t given;
         const int64_t value = index_at(p, k, at, &given);
@@ -163,11 +168,7 @@ static __device__ __forceinline__ bool entry_place(const rows_call &p, int64_t e
 // Number of the place in the table that an entry names; -1: out of range.
 static __device__ __forceinline__ int64_t entry_number(const rows_call &p, int64_t entry) {
     int64_t at[ROW_DIMS], number = 0;
-    for (int i = p.entries.rank - 1; i >= 0; i--) {
-        const int64_t rest = quotient_of(entry, p.entries.shape[i]);
-        at[i] = entry - rest * p.entries.shape[i];
-        entry = rest;
-    }
+    split_entry(p, entry, at);
     for (int k = 0; k < p.count; k++) {
         int64_t given;
         const int64_t value = index_at(p, k, at, &given);
