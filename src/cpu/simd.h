@@ -140,6 +140,8 @@ SIMD_INLINE void v_store(float *p, vf32 x) { EACH_STORE(pf_store, p, x, EACH_LAN
 // Past the caches: the line is not read first. p is 64-byte aligned; v_stream_end before another thread is told.
 SIMD_INLINE void v_stream(float *p, vf32 x) { EACH_STORE(pf_stream, p, x, EACH_LANES_F); }
 SIMD_INLINE void v_stream_end(void) { stream_end(); }
+// Asks for the line at p, which may lie anywhere, while something else is computed.
+SIMD_INLINE void v_prefetch(const void *p) { __builtin_prefetch(p, 0, 3); }
 // The lanes where m holds; zero in the others, whose memory is not touched.
 SIMD_INLINE vf32 v_load_where(const float *p, vm32 m) { return (vf32)EACHPM(pf_load_where, p, m, EACH_LANES_F); }
 SIMD_INLINE vf32 v_load_n(const float *p, int n) { return (vf32)EACH_FIRST(pf_load_first, p, n, EACH_LANES_F); }
@@ -223,20 +225,6 @@ SIMD_INLINE vf32 v_from_i32(vi32 x) { return (vf32)EACH1(pi_to_pf, x); }
 // Toward zero, and to nearest even. NaN and values outside int32 become INT32_MIN.
 SIMD_INLINE vi32 v_to_i32(vf32 x) { return (vi32)EACH1(pf_to_pi_trunc, x); }
 SIMD_INLINE vi32 v_round_to_i32(vf32 x) { return (vi32)EACH1(pf_to_pi_round, x); }
-// x 2^n for an integral n, -252 <= n <= 254: rounded once when the result is subnormal (if 2^(n/2) x is normal); and 2^n,
-// -126 <= n <= 127.
-#if NBX_ISA_LEVEL == 2 && !defined(NBX_SIMD_PLAIN)
-SIMD_INLINE vf32 v_scale(vf32 x, vf32 n) { return (vf32)EACH2(pf_scale, x, n); }
-SIMD_INLINE vf32 v_power(vf32 n) { return v_scale(v_set1(1.0f), n); }
-#else
-SIMD_INLINE vf32 v_power_of(vi32 n) { return v_from_bits(vi_shl(vi_add(n, vi_set1(127)), 23)); }
-SIMD_INLINE vf32 v_power(vf32 n) { return v_power_of(v_round_to_i32(n)); }
-SIMD_INLINE vf32 v_scale(vf32 x, vf32 n)
-{
-    const vi32 whole = v_round_to_i32(n), half = vi_sar(whole, 1);
-    return v_mul(v_mul(x, v_power_of(half)), v_power_of(vi_sub(whole, half)));
-}
-#endif
 // base[index[i]] for each lane. All sixteen are read.
 SIMD_INLINE vf32 v_gather(const float *base, vi32 index) { return (vf32)EACHG(pf_gather, base, index); }
 
@@ -449,22 +437,19 @@ SIMD_INLINE void v_store_transposed(float *out, int64_t stride, const vf32 *rows
 SIMD_INLINE float v_reduce_add(vf32 x) { return TREE(v_tree_add, x); }
 SIMD_INLINE double vd_reduce_add(vf64 x) { return TREE(vd_tree_add, x); }
 // Largest and smallest; NaN when any lane is NaN.
+SIMD_INLINE void larger_half(float *lanes, int half)
+{
+    for (int i = 0; i < half; i++)
+        lanes[i] = lanes[i + half] > lanes[i] || lanes[i + half] != lanes[i + half] ? lanes[i + half] : lanes[i];
+}
 SIMD_INLINE float v_reduce_max(vf32 x)
 {
-    float lanes[16], r;
+    float lanes[16];
     v_store(lanes, x);
-    r = lanes[0];
-    for (int i = 1; i < 16; i++) r = lanes[i] > r || lanes[i] != lanes[i] ? lanes[i] : r;
-    return r;
+    larger_half(lanes, 8), larger_half(lanes, 4), larger_half(lanes, 2), larger_half(lanes, 1);
+    return lanes[0];
 }
-SIMD_INLINE float v_reduce_min(vf32 x)
-{
-    float lanes[16], r;
-    v_store(lanes, x);
-    r = lanes[0];
-    for (int i = 1; i < 16; i++) r = lanes[i] < r || lanes[i] != lanes[i] ? lanes[i] : r;
-    return r;
-}
+SIMD_INLINE float v_reduce_min(vf32 x) { return -v_reduce_max(v_neg(x)); }
 SIMD_INLINE double vd_reduce_max(vf64 x)
 {
     double lanes[8], r;

@@ -38,7 +38,6 @@ static inline pm pf_ne(pf x, pf y) { return _mm512_cmp_ps_mask(x, y, _CMP_NEQ_UQ
 static inline pm pf_lt(pf x, pf y) { return _mm512_cmp_ps_mask(x, y, _CMP_LT_OQ); }
 static inline pm pf_le(pf x, pf y) { return _mm512_cmp_ps_mask(x, y, _CMP_LE_OQ); }
 static inline pm pf_isnan(pf x) { return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q); }
-static inline pf pf_scale(pf x, pf n) { return _mm512_scalef_ps(x, n); }
 static inline pf pf_select(pm m, pf a, pf b) { return _mm512_mask_blend_ps(m, b, a); }
 static inline pf pf_gather(const float *base, pi index) { return _mm512_i32gather_ps(index, base, 4); }
 

@@ -1,8 +1,9 @@
-// Elementary functions on 16 floats, within 1 ulp of the exact value for every input but v_rsqrt and v_sigmoid (vecmath_test.c
-// checks all 2^32 when asked), with C99's answers for NaN, infinities, zeros and subnormals. The same bits on every instruction set.
+// Elementary functions on 16 floats, with C99's answers for NaN, infinities, zeros and subnormals. The same bits on every
+// instruction set. Within 1 ulp of the exact value for every input, but rsqrt and tanh 1.5, erf 1.7, sigmoid 2.2 (vecmath_test.c
+// checks all 2^32 when asked).
 //
-// The functions that models spend time in (exp, log, tanh, sigmoid, erf) work in float; the final rounding is of a large
-// part and a small correction. The others widen to double, use a short polynomial and round once.
+// The functions that models spend time in (exp, log, tanh, sigmoid, erf) work in float, in as few operations as keep those bounds:
+// past the caches they are to take the time of a copy. The others widen to double, use a short polynomial and round once.
 #ifndef NBX_CPU_VECMATH_H
 #define NBX_CPU_VECMATH_H
 
@@ -21,28 +22,55 @@ SIMD_INLINE vf32 v_limit(vf32 x, float low, float high) // NaN stays
 }
 // ---- exponentials ---------------------------------------------------------------------------------------------------
 
-// e^x = 2^n (1 + p), for |x| < 2^14; n is integral
-typedef struct { vf32 p, n; } v_exp_split;
+// 2^(n + r) and e^(n ln2 + r) with an integral n. Adding 1.5 2^23 + bias rounds to n, and leaves n + bias in the low bits of the
+// sum (half the operations of rounding, converting and adding).
+typedef struct { vf32 r, sum; } v_exp_split;
 
-SIMD_INLINE v_exp_split v_split_exp(vf32 x)
+SIMD_INLINE v_exp_split v_split_exp2(vf32 x, float bias)
 {
-    static const float c[] = {0x1p-1f, 0x1.555556p-3f, 0x1.5555p-5f, 0x1.110ff2p-7f, 0x1.6d30cep-10f, 0x1.a26768p-13f};
-    const vf32 n = v_rint(v_mul(x, v_set1(0x1.715476p+0f)));
+    const vf32 magic = v_set1(0x1.8p23f + bias), sum = v_add(x, magic);
+    return (v_exp_split){v_sub(x, v_sub(sum, magic)), sum};
+}
+SIMD_INLINE v_exp_split v_split_exp(vf32 x, float bias)
+{
+    const vf32 magic = v_set1(0x1.8p23f + bias), sum = v_fma(x, v_set1(0x1.715476p+0f), magic), n = v_sub(sum, magic);
     // the high part of ln2 has 15 bits, so n times it is exact
-    const vf32 r = v_fnma(n, v_set1(0x1.7f7d1cp-20f), v_fnma(n, v_set1(0x1.62e4p-1f), x));
-    return (v_exp_split){v_fma(v_mul(r, r), v_poly(r, c, 6), r), n};
+    return (v_exp_split){v_fnma(n, v_set1(0x1.7f7d1cp-20f), v_fnma(n, v_set1(0x1.62e4p-1f), x)), sum};
+}
+// 2^(n + bias - 127), from zero (0) to infinity (255) where 0 <= n + bias <= 255.
+SIMD_INLINE vf32 v_power(vf32 sum) { return v_from_bits(vi_shl(v_bits(sum), 23)); }
+// y 2^n, split with a bias of 254, for all n that give finite numbers or infinity: rounded once, as 2^(n/2) y is normal.
+SIMD_INLINE vf32 v_scale(vf32 y, vf32 sum)
+{
+    const vi32 both = v_bits(sum), half = vi_shr(both, 1);
+    return v_mul(v_mul(y, v_from_bits(vi_shl(half, 23))), v_from_bits(vi_shl(vi_sub(both, half), 23)));
+}
+// e^r and 2^r for |r| <= 1/2 (ln2), within 2^-28.
+SIMD_INLINE vf32 v_exp_near(vf32 r)
+{
+    static const float c[] = {1.0f, 1.0f, 0x1p-1f, 0x1.55549p-3f, 0x1.5554bep-5f, 0x1.123afep-7f, 0x1.6d7c9ep-10f};
+    return v_poly(r, c, 7);
+}
+SIMD_INLINE vf32 v_exp2_near(vf32 r)
+{
+    static const float c[] = {1.0f, 0x1.62e43p-1f, 0x1.ebfbep-3f, 0x1.c6af78p-5f, 0x1.3b2a26p-7f, 0x1.5f0ad6p-10f, 0x1.4449fap-13f};
+    return v_poly(r, c, 7);
 }
 SIMD_INLINE vf32 v_exp(vf32 x)
 {
-    const v_exp_split s = v_split_exp(v_limit(x, -104.0f, 89.0f));
-    return v_scale(v_add(s.p, v_set1(1.0f)), s.n);
+    const v_exp_split s = v_split_exp(v_limit(x, -104.0f, 89.0f), 254.0f);
+    return v_scale(v_exp_near(s.r), s.sum);
+}
+// e^x for x <= 0, to 2^-126; 0 from -87.7 on, as ATen's softmax has it.
+SIMD_INLINE vf32 v_exp_below(vf32 x)
+{
+    const v_exp_split s = v_split_exp(v_max_fast(v_set1(-88.0f), x), 127.0f);
+    return v_mul(v_exp_near(s.r), v_power(s.sum));
 }
 SIMD_INLINE vf32 v_exp2(vf32 x)
 {
-    static const float c[] = {0x1.62e43p-1f, 0x1.ebfbep-3f, 0x1.c6b06cp-5f, 0x1.3b2a54p-7f,
-                              0x1.5da9bp-10f, 0x1.44176p-13f, 0x1.d9f034p-17f};
-    const vf32 t = v_limit(x, -151.0f, 129.0f), n = v_rint(t), r = v_sub(t, n);
-    return v_scale(v_fma(r, v_poly(r, c, 7), v_set1(1.0f)), n);
+    const v_exp_split s = v_split_exp2(v_limit(x, -151.0f, 129.0f), 254.0f);
+    return v_scale(v_exp2_near(s.r), s.sum);
 }
 SIMD_INLINE vf32 v_expm1(vf32 x)
 {
@@ -88,47 +116,39 @@ SIMD_INLINE vf32 v_log1p(vf32 x)
 
 // ---- sigmoid, tanh, erf ---------------------------------------------------------------------------------------------
 
-// e^-|x|
-SIMD_INLINE vf32 v_exp_down(vf32 x)
+// 1 / (1 + e^-x) = c / (c + c e^-x): with c = 2^-24 the power is in range for every x that matters.
+SIMD_INLINE vf32 v_sigmoid(vf32 x)
 {
-    const v_exp_split e = v_split_exp(v_max_fast(v_set1(-104.0f), v_neg(v_abs(x))));
-    return v_scale(v_add(e.p, v_set1(1.0f)), e.n);
+    const vf32 c = v_set1(0x1p-24f);
+    const v_exp_split s = v_split_exp(v_neg(v_limit(x, -104.0f, 70.0f)), 127.0f - 24.0f);
+    return v_div(c, v_fma(v_exp_near(s.r), v_power(s.sum), c));
 }
-// x times sigmoid(z), from w = e^-|z|: sigmoid is 1 / (1 + w), or w / (1 + w) for negative z.
-SIMD_INLINE vf32 v_times_sigmoid(vf32 x, vf32 z, vf32 w)
-{
-    const vf32 one = v_set1(1.0f);
-    return v_div(v_mul(x, v_select(v_lt(z, v_zero()), w, one)), v_add(one, w));
-}
-SIMD_INLINE vf32 v_sigmoid(vf32 x) { return v_times_sigmoid(v_set1(1.0f), x, v_exp_down(x)); }
+// x / (1 + 2^-t). From t = -127.5 on the power is infinite, and the result -0 (NaN for x = -infinity), which is ATen's from -128 on.
+SIMD_INLINE vf32 v_times_logistic(vf32 x, v_exp_split s, vf32 near) { return v_div(x, v_fma(near, v_power(s.sum), v_set1(1.0f))); }
 
-// Small: x + x^3 P(x^2). Else 1 - 2 / (e^(2x) + 1), with e^(2x) + 1 in two floats.
+// Small: x + x^3 P(x^2). Else 1 - 2 / (e^(2x) + 1).
 SIMD_INLINE vf32 v_tanh(vf32 x)
 {
-    static const float c[] = {-0x1.555556p-2f, 0x1.111134p-3f, -0x1.ba18a2p-5f, 0x1.65593ap-6f, -0x1.14be7cp-7f, 0x1.3841bap-9f};
+    static const float c[] = {-0x1.555548p-2f, 0x1.110c5ep-3f, -0x1.b905c4p-5f, 0x1.5811f6p-6f, -0x1.9454f2p-8f};
     const vf32 one = v_set1(1.0f), two = v_set1(2.0f), size = v_min_fast(v_set1(10.0f), v_abs(x));
     const vf32 z = v_mul(size, size);
-    const vf32 near = v_fma(v_mul(size, z), v_poly(z, c, 6), size);
-    const v_exp_split e = v_split_exp(v_add(size, size));
-    const vf32 s = v_power(e.n), a = v_add(s, one);  // what a loses does not matter beside 1
-    const vf32 u = v_fma(e.p, s, a), u_low = v_fma(e.p, s, v_sub(a, u));
-    const vf32 t = v_div(two, u), left = v_fnma(t, u_low, v_fnma(t, u, two));
-    const vf32 far = v_sub(one, v_fma(v_mul(left, t), v_set1(0.5f), t));
-    return v_flip_sign(v_select(v_lt(size, v_set1(0.625f)), near, far), v_sign_bit(x));
+    const vf32 near = v_fma(v_mul(size, z), v_poly(z, c, 5), size);
+    const v_exp_split s = v_split_exp(v_add(size, size), 127.0f);
+    const vf32 far = v_sub(one, v_div(two, v_fma(v_exp_near(s.r), v_power(s.sum), one)));
+    return v_flip_sign(v_select(v_lt(size, v_set1(0.56f)), near, far), v_sign_bit(x));
 }
 
-// Small: x + x P(x^2). Else 1 - e^(-g), g = |x| Q(|x|) fitted to -log(erfc).
+// 1 - e^(-g), g = |x| Q(|x|) fitted to -log(erfc); the first coefficient in two floats.
 SIMD_INLINE vf32 v_erf(vf32 x)
 {
-    static const float near_c[] = {0x1.06eba8p-3f, -0x1.812744p-2f, 0x1.ce2eap-4f, -0x1.b821c8p-6f,
-                                   0x1.55d942p-8f, -0x1.b95474p-11f, 0x1.c4db5cp-14f, -0x1.177726p-17f};
-    static const float far_c[] = {0x1.20e90ap0f, 0x1.4576p-1f, 0x1.ae2e56p-4f, -0x1.6b678cp-6f, 0x1.39404ap-9f,
-                                  0x1.37c72p-12f, -0x1.77b316p-13f, 0x1.229f28p-15f, -0x1.c5c31ep-19f, 0x1.298b84p-23f};
-    const vf32 size = v_min_fast(v_set1(4.1f), v_abs(x)), z = v_mul(size, size);
-    const vf32 near = v_fma(size, v_poly(z, near_c, 8), size);
-    const v_exp_split e = v_split_exp(v_neg(v_mul(size, v_poly(size, far_c, 10))));
-    const vf32 s = v_power(e.n), far = v_sub(v_sub(v_set1(1.0f), s), v_mul(e.p, s));
-    return v_flip_sign(v_select(v_lt(size, v_set1(0.92f)), near, far), v_sign_bit(x));
+    static const float q[] = {-0x1.f7ac92p-25f, 0x1.45f2fep-1f, 0x1.a4f95ep-4f, -0x1.39c0dcp-6f, -0x1.5b02aep-13f,
+                              0x1.b6332cp-10f, -0x1.4cfa98p-11f, 0x1.efd9dep-14f, -0x1.389082p-17f};
+    static const float c[] = {0x1p-1f, 0x1.55549p-3f, 0x1.5554bep-5f, 0x1.123afep-7f, 0x1.6d7c9ep-10f};
+    const vf32 size = v_min_fast(v_set1(4.1f), v_abs(x));
+    const vf32 g = v_fma(size, v_set1(0x1.20dd76p+0f), v_mul(size, v_poly(size, q, 9)));
+    const v_exp_split s = v_split_exp(v_neg(g), 127.0f);
+    const vf32 below = v_fma(v_mul(s.r, s.r), v_poly(s.r, c, 5), s.r), power = v_power(s.sum);  // e^r - 1
+    return v_flip_sign(v_fnma(below, power, v_sub(v_set1(1.0f), power)), v_sign_bit(x));
 }
 SIMD_INLINE vf32 v_erfc(vf32 x) { return v_from_f64(vd_erfc_short(v_low_f64(x)), vd_erfc_short(v_high_f64(x))); }
 
@@ -226,65 +246,74 @@ SIMD_INLINE vf32 v_rsqrt(vf32 x) { return v_div(v_set1(1.0f), v_sqrt(x)); }
 // ---- activations, in ATen's formulas --------------------------------------------------------------------------------
 
 SIMD_INLINE vf32 v_relu(vf32 x) { return v_max(x, v_zero()); }
-SIMD_INLINE vf32 v_silu(vf32 x) { return v_times_sigmoid(x, x, v_exp_down(x)); }
+SIMD_INLINE vf32 v_silu(vf32 x)
+{
+    const v_exp_split s = v_split_exp(v_neg(v_limit(x, -89.0f, 87.0f)), 127.0f);
+    return v_times_logistic(x, s, v_exp_near(s.r));
+}
 
 // x Phi(x) from m = |x| Phi(-|x|): x - m, or -m for negative x. Phi(-size) = 2^-h, h a polynomial for size <= 6; beyond
 // that ATen's result is -0, or NaN at infinity.
-SIMD_INLINE vf32 v_gelu_of(vf32 x, vf32 size, vf32 tail)
+SIMD_INLINE vf32 v_gelu_of(vf32 x, vf32 size, v_exp_split s, vf32 near)
 {
-    const vf32 base = v_select(v_ge(x, v_zero()), x, v_set1(-0.0f));
-    return v_fnma(size, v_select(v_lt(size, v_set1(6.0f)), tail, v_zero()), base);
+    const vf32 tail = v_mul(near, v_power(s.sum));
+    return v_fnma(size, v_select(v_lt(size, v_set1(6.0f)), tail, v_zero()), v_max_fast(v_set1(-0.0f), x));
 }
 SIMD_INLINE vf32 v_gelu(vf32 x)
 {
     static const float c[] = {-0x1p0f, -0x1.26aedp0f, -0x1.d63cb2p-2f, -0x1.adac62p-5f, 0x1.c775cp-8f, 0x1.0e7354p-17f,
                               -0x1.2f78cap-12f, 0x1.549fb4p-14f, -0x1.9782e6p-17f, 0x1.0db338p-20f, -0x1.353b4ap-25f};
-    static const float power[] = {0x1.62e43p-1f, 0x1.ebfbep-3f, 0x1.c6aedp-5f, 0x1.3b29aep-7f, 0x1.5f47c8p-10f, 0x1.448d98p-13f};
-    const vf32 size = v_abs(x), h = v_poly(v_min_fast(v_set1(6.0f), size), c, 11), n = v_rint(h), r = v_sub(h, n);
-    return v_gelu_of(x, size, v_scale(v_fma(r, v_poly(r, power, 6), v_set1(1.0f)), n));
+    const vf32 size = v_abs(x);
+    const v_exp_split s = v_split_exp2(v_poly(v_min_fast(v_set1(6.0f), size), c, 11), 127.0f);
+    return v_gelu_of(x, size, s, v_exp2_near(s.r));
 }
-// x / 2 (1 + tanh(u)) = x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3)
-SIMD_INLINE vf32 v_gelu_tanh_angle(vf32 x)
+// x / 2 (1 + tanh(u)) = x / (1 + 2^-t), t = 2 sqrt(2/pi) log2(e) (x + 0.044715 x^3)
+SIMD_INLINE v_exp_split v_gelu_tanh_split(vf32 x)
 {
-    return v_mul(v_set1(0x1.988454p0f), v_fma(v_mul(v_mul(x, x), x), v_set1(0.044715f), x));
+    const vf32 t = v_mul(x, v_fma(v_mul(x, x), v_set1(0x1.a5a7cfp-4f), v_set1(0x1.26aec2p+1f)));
+    return v_split_exp2(v_neg(v_limit(t, -128.0f, 126.0f)), 127.0f);
 }
 SIMD_INLINE vf32 v_gelu_tanh(vf32 x)
 {
-    const vf32 z = v_gelu_tanh_angle(x);
-    return v_times_sigmoid(x, z, v_exp_down(z));
+    const v_exp_split s = v_gelu_tanh_split(x);
+    return v_times_logistic(x, s, v_exp2_near(s.r));
 }
 
 // ---- for results of 16 bits: relative errors below 2^-16 ------------------------------------------------------------
 
-// 2^t = 2^n (1 + p)
-SIMD_INLINE v_exp_split v_split_exp2_short(vf32 t)
+// (2^r - 1) / r
+SIMD_INLINE vf32 v_exp2_slope_short(vf32 r)
 {
     static const float c[] = {0x1.62e2d2p-1f, 0x1.ebf958p-3f, 0x1.c96d78p-5f, 0x1.3d107cp-7f};
-    const vf32 n = v_rint(t), r = v_sub(t, n);
-    return (v_exp_split){v_mul(r, v_poly(r, c, 4)), n};
+    return v_poly(r, c, 4);
 }
+SIMD_INLINE vf32 v_exp2_near_short(vf32 r) { return v_fma(v_exp2_slope_short(r), r, v_set1(1.0f)); }
 SIMD_INLINE vf32 v_exp_short(vf32 x)
 {
-    const v_exp_split e = v_split_exp2_short(v_mul(v_limit(x, -104.0f, 89.0f), v_set1(0x1.715476p+0f)));
-    return v_scale(v_add(e.p, v_set1(1.0f)), e.n);
+    const v_exp_split s = v_split_exp2(v_mul(v_limit(x, -104.0f, 89.0f), v_set1(0x1.715476p+0f)), 254.0f);
+    return v_scale(v_exp2_near_short(s.r), s.sum);
 }
-SIMD_INLINE vf32 v_exp_down_short(vf32 x)
+SIMD_INLINE vf32 v_sigmoid_short(vf32 x)
 {
-    const v_exp_split e = v_split_exp2_short(v_max_fast(v_set1(-150.0f), v_mul(v_abs(x), v_set1(-0x1.715476p+0f))));
-    return v_scale(v_add(e.p, v_set1(1.0f)), e.n);
+    const vf32 c = v_set1(0x1p-24f);
+    const v_exp_split s = v_split_exp2(v_mul(v_limit(x, -104.0f, 70.0f), v_set1(-0x1.715476p+0f)), 127.0f - 24.0f);
+    return v_div(c, v_fma(v_exp2_near_short(s.r), v_power(s.sum), c));
 }
-SIMD_INLINE vf32 v_sigmoid_short(vf32 x) { return v_times_sigmoid(v_set1(1.0f), x, v_exp_down_short(x)); }
-SIMD_INLINE vf32 v_silu_short(vf32 x) { return v_times_sigmoid(x, x, v_exp_down_short(x)); }
+SIMD_INLINE vf32 v_silu_short(vf32 x)
+{
+    const v_exp_split s = v_split_exp2(v_mul(v_limit(x, -88.7f, 87.0f), v_set1(-0x1.715476p+0f)), 127.0f);
+    return v_times_logistic(x, s, v_exp2_near_short(s.r));
+}
 SIMD_INLINE vf32 v_gelu_tanh_short(vf32 x)
 {
-    const vf32 z = v_gelu_tanh_angle(x);
-    return v_times_sigmoid(x, z, v_exp_down_short(z));
+    const v_exp_split s = v_gelu_tanh_split(x);
+    return v_times_logistic(x, s, v_exp2_near_short(s.r));
 }
 // tanh(t / (2 log2(e))) = (2^t - 1) / (2^t + 1)
 SIMD_INLINE vf32 v_tanh_of(vf32 t)
 {
-    const v_exp_split e = v_split_exp2_short(v_limit(t, -30.0f, 30.0f));
-    const vf32 s = v_power(e.n), top = v_fma(e.p, s, v_sub(s, v_set1(1.0f)));
+    const v_exp_split s = v_split_exp2(v_limit(t, -30.0f, 30.0f), 127.0f);
+    const vf32 power = v_power(s.sum), top = v_fma(v_mul(s.r, v_exp2_slope_short(s.r)), power, v_sub(power, v_set1(1.0f)));
     return v_div(top, v_add(top, v_set1(2.0f)));
 }
 SIMD_INLINE vf32 v_tanh_short(vf32 x) { return v_tanh_of(v_mul(x, v_set1(0x1.715476p+1f))); }
@@ -299,8 +328,8 @@ SIMD_INLINE vf32 v_gelu_short(vf32 x)
 {
     static const float c[] = {-0x1.fffffep-1f, -0x1.26b21cp0f, -0x1.d5dbfcp-2f, -0x1.b54d86p-5f, 0x1.094132p-7f, -0x1.996268p-11f, 0x1.259e86p-15f};
     const vf32 size = v_abs(x);
-    const v_exp_split e = v_split_exp2_short(v_poly(v_min_fast(v_set1(6.0f), size), c, 7));
-    return v_gelu_of(x, size, v_scale(v_add(e.p, v_set1(1.0f)), e.n));
+    const v_exp_split s = v_split_exp2(v_poly(v_min_fast(v_set1(6.0f), size), c, 7), 127.0f);
+    return v_gelu_of(x, size, s, v_exp2_near_short(s.r));
 }
 
 #endif

@@ -36,6 +36,19 @@ NBX_INLINE void lanes_store_n(void *p, int64_t i, vf32 x, int n, nbx_dtype dtype
     else v_store_n((float *)p + i, x, n);
 }
 
+// 32 elements in two vectors. Which one is where does not matter to those who store them the same way (v_load_two_bf16).
+NBX_INLINE void lanes_load_two(const void *p, int64_t i, vf32 *a, vf32 *b, nbx_dtype dtype) {
+    if (dtype == NBX_FLOAT16) v_load_two_f16((const uint16_t *)p + i, a, b);
+    else if (dtype == NBX_BFLOAT16) v_load_two_bf16((const uint16_t *)p + i, a, b);
+    else *a = v_load((const float *)p + i), *b = v_load((const float *)p + i + 16);
+}
+
+NBX_INLINE void lanes_store_two(void *p, int64_t i, vf32 a, vf32 b, nbx_dtype dtype) {
+    if (dtype == NBX_FLOAT16) v_store_two_f16((uint16_t *)p + i, a, b);
+    else if (dtype == NBX_BFLOAT16) v_store_two_bf16((uint16_t *)p + i, a, b);
+    else v_store((float *)p + i, a), v_store((float *)p + i + 16, b);
+}
+
 // --------------------------------------------------------------------------------------------------- runs to a domain
 typedef struct stage_c64 { float a, b; } stage_c64;
 typedef struct stage_c128 { double a, b; } stage_c128;
