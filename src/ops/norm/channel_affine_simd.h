@@ -14,11 +14,12 @@ typedef struct channel_affine {
     bool per_sample;
     lines l;         // along the channels of one sample; operand 0: y, 1: x
     bool dense;      // channels are neighbours in y
+    bool flat;       // and in x, and so are positions: channels last
     int64_t planes;  // runs along l.shape[0] of one channel of one sample
     bool stream;     // the result is larger than the caches
 } channel_affine;
 
-enum { AFFINE_PART = 512 };
+enum { AFFINE_PART = 512, AFFINE_TILE = AFFINE_PART * 4 };
 
 static void affine_store(const channel_affine *a, char *y, const char *x, int64_t step, int64_t n, int64_t c, int64_t sample) {
     const int64_t at = a->per_sample ? sample * a->channels + c : c, bytes = (int64_t)nbx_dtype_size((nbx_dtype)a->y->dtype);
@@ -86,6 +87,38 @@ static void affine_position(const channel_affine *a, char *y, const char *x, int
     store_f32(y, bytes, buffer, n, dtype);
 }
 
+// Positions that follow each other densely in x and y, all channels of each: through tiles that are streamed out.
+NBX_INLINE void affine_stretch_of(char *y, const char *x, int64_t positions, int64_t n, const affine_floats *f, bool stream, nbx_dtype dtype) {
+    const int64_t bytes = n * (dtype == NBX_FLOAT32 ? 4 : 2), together = bytes < AFFINE_TILE ? AFFINE_TILE / bytes : 1;
+    _Alignas(64) char results[AFFINE_TILE];
+    for (int64_t p = 0; p < positions; p += together) {
+        const int64_t count = positions - p < together ? positions - p : together;
+        char *to = stream ? results : y + p * bytes;
+        for (int64_t i = 0; i < count; i++) affine_channels(to + i * bytes, x + (p + i) * bytes, n, f, dtype, dtype);
+        if (stream) stream_bytes(y + p * bytes, results, (size_t)(count * bytes));
+    }
+}
+
+static void affine_stretch(const channel_affine *a, char *y, const char *x, int64_t positions, const affine_floats *f) {
+    if (a->y->dtype == NBX_FLOAT32) affine_stretch_of(y, x, positions, a->channels, f, a->stream, NBX_FLOAT32);
+    else if (a->y->dtype == NBX_BFLOAT16) affine_stretch_of(y, x, positions, a->channels, f, a->stream, NBX_BFLOAT16);
+    else affine_stretch_of(y, x, positions, a->channels, f, a->stream, NBX_FLOAT16);
+}
+
+static void affine_stretches(const channel_affine *a, int64_t begin, int64_t end) {
+    const int64_t bytes = (int64_t)nbx_dtype_size((nbx_dtype)a->y->dtype);
+    affine_floats f;
+    for (int64_t i = begin; i < end;) {
+        const int64_t sample = i / a->l.count, at = i % a->l.count, left = a->l.count - at, positions = left < end - i ? left : end - i;
+        const int64_t offset = at * a->channels * bytes;
+        if (i == begin || a->per_sample) affine_narrow(a, sample, 0, a->channels, &f);
+        affine_stretch(a, (char *)nbx_data(a->y) + sample * a->y->stride[0] * bytes + offset,
+                       (const char *)nbx_data(a->x) + sample * a->x->stride[0] * bytes + offset, positions, &f);
+        i += positions;
+    }
+    if (a->stream) v_stream_end();
+}
+
 static void affine_doubles(const channel_affine *a, char *y, const char *x, int64_t sample) {
     const int64_t first = a->per_sample ? sample * a->channels : 0, step = a->l.along[1];
     for (int64_t c = 0; c < a->channels; c++) {
@@ -122,7 +155,8 @@ static void affine_body(void *arg, int64_t begin, int64_t end, int thread) {
     const int64_t xbytes = (int64_t)nbx_dtype_size((nbx_dtype)a->x->dtype);
     (void)thread;
     if (a->dense) {
-        affine_positions(a, begin, end);
+        if (a->flat) affine_stretches(a, begin, end);
+        else affine_positions(a, begin, end);
         return;
     }
     for (int64_t i = begin; i < end; i++) {
@@ -150,8 +184,10 @@ static inline void affine_apply(channel_affine *a, nbx_pool *pool) {
     a->samples = a->x->shape[0];
     a->channels = a->x->shape[1];
     a->dense = a->l.along[0] == (int64_t)nbx_dtype_size((nbx_dtype)y.dtype) && a->channels > 1;
+    a->flat = a->dense && y.dtype != NBX_FLOAT64 && a->channels <= AFFINE_PART && a->l.along[1] == a->l.along[0] &&
+              (a->l.count == 1 || (a->l.rank == 1 && a->l.step[0][0] == a->channels * a->l.along[0] && a->l.step[1][0] == a->l.step[0][0]));
     a->planes = a->l.rank ? a->l.count / a->l.shape[0] : 1;
-    a->stream = nbx_past_caches(a->y->numel * (int64_t)nbx_dtype_size((nbx_dtype)y.dtype));
+    a->stream = a->stream || nbx_past_caches(a->y->numel * (int64_t)nbx_dtype_size((nbx_dtype)y.dtype));
     const int64_t items = a->samples * (a->dense ? a->l.count : a->channels);
     const int64_t work = a->dense ? a->channels : a->l.count;
     nbx_parallel_for(pool, items, 8192 / (work + 1) + 1, affine_body, a);

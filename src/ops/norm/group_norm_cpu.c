@@ -54,8 +54,8 @@ static void dense_groups(void *arg, int64_t begin, int64_t end, int thread) {
     if (t->stream) v_stream_end();
 }
 
-// The moments of every channel as a reduction over [batch, channels | positions], and of every group from those of its channels.
-static void all_moments(nbx_op_call *c, const task *t, const nbx_tensor *x, double *mean, double *variance, void *scratch) {
+// The moments of every channel of x as a reduction over [batch, channels | positions], and of every group from those of its channels.
+static void all_moments(nbx_op_call *c, const task *t, const nbx_tensor *x, double *group_mean, double *group_rstd, double *mean, double *variance, void *scratch) {
     const group_norm_job *job = t->job;
     const int64_t channels = job->channels / job->groups;
     const reduce_job moments = {.op = REDUCE_MOMENTS, .finish = REDUCE_VAR, .in = x->dtype, .cast = x->dtype,
@@ -65,13 +65,36 @@ static void all_moments(nbx_op_call *c, const task *t, const nbx_tensor *x, doub
     reduce_plan_make(&plan, &moments, x->rank, x->shape, x->stride);
     const reduce_run run = {&moments, &plan, nbx_data(x), {variance, mean}, {NBX_FLOAT64, NBX_FLOAT64}, scratch, c->pool};
     NBX_KERNEL(reduce_execute)(&run);
-    for (int64_t g = 0; g < job->batch * job->groups; g++, mean += channels, variance += channels) {
+    for (int64_t g = 0; g < x->shape[0] * job->groups; g++, mean += channels, variance += channels) {
         double sum = 0, spread = 0;
         for (int64_t i = 0; i < channels; i++) sum += mean[i];
-        t->mean[g] = sum / (double)channels;
-        for (int64_t i = 0; i < channels; i++) spread += variance[i] + (mean[i] - t->mean[g]) * (mean[i] - t->mean[g]);
-        t->rstd[g] = 1.0 / sqrt(spread / (double)channels + job->eps);
+        group_mean[g] = sum / (double)channels;
+        for (int64_t i = 0; i < channels; i++) spread += variance[i] + (mean[i] - group_mean[g]) * (mean[i] - group_mean[g]);
+        group_rstd[g] = 1.0 / sqrt(spread / (double)channels + job->eps);
     }
+}
+
+// Samples first, first + 1 ... of any layout: moments, then the affine map.
+static void whole_samples(nbx_op_call *c, const task *t, const nbx_tensor *all_x, const nbx_tensor *all_y, int64_t first, int64_t samples, double *scratch) {
+    const group_norm_job *job = t->job;
+    const int64_t size = job->channels / job->groups;
+    double *group_mean = t->mean + first * job->groups, *group_rstd = t->rstd + first * job->groups;
+    double *mean = scratch, *scale = mean + job->batch * job->channels;
+    int64_t x_shape[NBX_MAX_RANK];
+    memcpy(x_shape, all_x->shape, sizeof *x_shape * (size_t)all_x->rank);
+    x_shape[0] = samples;
+    nbx_tensor x = *all_x, y = *all_y;
+    x.shape = y.shape = x_shape;
+    x.offset += first * x.stride[0], y.offset += first * y.stride[0];
+    x.numel = y.numel = all_x->numel / all_x->shape[0] * samples;
+    all_moments(c, t, &x, group_mean, group_rstd, mean, scale, scale + job->batch * job->channels);
+    for (int64_t i = 0; i < samples * job->channels; i++) {
+        const int64_t channel = i % job->channels, g = i / job->channels * job->groups + channel / size;
+        mean[i] = group_mean[g];
+        scale[i] = group_rstd[g] * t->weight[channel];
+    }
+    channel_affine a = {.x = &x, .y = &y, .mean = mean, .scale = scale, .shift = t->shift, .per_sample = true, .stream = t->stream};
+    affine_apply(&a, c->pool);
 }
 
 static void store_stats(const nbx_tensor *t, const double *values) {
@@ -84,7 +107,6 @@ nbx_status NBX_KERNEL(group_norm_cpu)(nbx_op_call *c) {
     const nbx_tensor *x = arg_tensor(c, 0), *y = out_get(c, 0);
     const int64_t groups = job->batch * job->groups, size = job->channels / job->groups;
     double *mean = c->scratch, *rstd = mean + groups, *weight = rstd + groups, *shift = weight + job->channels;
-    double *channel_mean = shift + job->channels, *channel_scale = channel_mean + job->batch * job->channels;
     parameter_f64(weight, arg_tensor(c, 1), job->channels, 1.0);
     parameter_f64(shift, arg_tensor(c, 2), job->channels, 0.0);
     task t = {job, (nbx_dtype)x->dtype, nbx_data(x), nbx_data(y), mean, rstd, weight, shift,
@@ -94,14 +116,9 @@ nbx_status NBX_KERNEL(group_norm_cpu)(nbx_op_call *c) {
     } else if (x->contiguous && y->contiguous && (groups >= 16 || size * job->area < 32768)) {
         nbx_parallel_for(c->pool, groups, 8192 / (size * job->area) + 1, dense_groups, &t);
     } else {
-        all_moments(c, &t, x, channel_mean, channel_scale, channel_scale + job->batch * job->channels);
-        for (int64_t i = 0; i < job->batch * job->channels; i++) {
-            const int64_t channel = i % job->channels, g = i / job->channels * job->groups + channel / size;
-            channel_mean[i] = mean[g];
-            channel_scale[i] = rstd[g] * weight[channel];
-        }
-        channel_affine a = {.x = x, .y = y, .mean = channel_mean, .scale = channel_scale, .shift = shift, .per_sample = true};
-        affine_apply(&a, c->pool);
+        // sample by sample, where those are large: the second reading is from the last cache
+        const int64_t bytes = x->numel / job->batch * (int64_t)nbx_dtype_size(t.dtype), together = bytes >= 1 << 18 ? 1 : job->batch;
+        for (int64_t i = 0; i < job->batch; i += together) whole_samples(c, &t, x, y, i, together, shift + job->channels);
     }
     store_stats(out_get(c, 1), mean);
     store_stats(out_get(c, 2), rstd);

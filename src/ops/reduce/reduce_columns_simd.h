@@ -101,27 +101,45 @@ NBX_INLINE void join_moments_lanes(double *mean, double *m2, vf64 more_mean, vf6
     vd_store(m2, n == 0.0 ? more_m2 : vd_add(vd_load(m2), vd_add(more_m2, spread)));
 }
 
+// 32 rows at a time, about the column's mean so far (its rounding and distance from theirs cost no more digits than joining them
+// does: the square of that distance is part of the sum). The first ones are about their own mean.
 NBX_INLINE void column_moments_f32(const part *p, int lanes, const char *x, int64_t step, int64_t rows, nbx_dtype dtype) {
+    enum { TOGETHER = 32 };
     double *mean = p->t->s[0].d, *m2 = p->t->s[1].d;
-    for (int64_t row = 0; row < rows; row += 16, x += 16 * step) {
-        const int64_t count = rows - row < 16 ? rows - row : 16;
+    const bool ahead = step > 0 && step <= 1024;  // the prefetcher follows long rows, but not blocks of short ones
+    for (int64_t row = 0; row < rows; row += TOGETHER, x += TOGETHER * step) {
+        const int64_t count = rows - row < TOGETHER ? rows - row : TOGETHER;
         const double n = (double)(p->seen + row), more = (double)count;
-        const vf32 part_of_one = v_set1((float)(1.0 / more));
         const vf64 inverse = vd_set1(1.0 / more);
         for (int l = 0; l < lanes; l += 16) {
-            vf32 sum = column_load(x, l, lanes - l, dtype);
-            for (int64_t r = 1; r < count; r++) sum = v_add(sum, column_load(x + r * step, l, lanes - l, dtype));
-            const vf32 about = v_mul(sum, part_of_one);
-            vf32 s = v_zero(), q = v_zero();
-            for (int64_t r = 0; r < count; r++) {
-                const vf32 d = v_sub(column_load(x + r * step, l, lanes - l, dtype), about);
-                s = v_add(s, d);
-                q = v_fma(d, d, q);
+            vf32 about, s = v_zero(), q = v_zero(), t = v_zero(), u = v_zero();
+            if (p->seen + row == 0) {
+                for (int64_t r = 0; r < count; r++) s = v_add(s, column_load(x + r * step, l, lanes - l, dtype));
+                about = v_mul(s, v_set1((float)(1.0 / more)));
+                s = v_zero();
+            } else {
+                about = v_from_f64(vd_load(mean + l), vd_load(mean + l + 8));
             }
+            int64_t r = 0;
+            for (; r + 4 <= count; r += 4) {
+                const vf32 a = v_sub(column_load(x + r * step, l, lanes - l, dtype), about);
+                const vf32 b = v_sub(column_load(x + (r + 1) * step, l, lanes - l, dtype), about);
+                const vf32 c = v_sub(column_load(x + (r + 2) * step, l, lanes - l, dtype), about);
+                const vf32 d = v_sub(column_load(x + (r + 3) * step, l, lanes - l, dtype), about);
+                if (ahead)
+                    for (int k = 0; k < 4; k++) v_prefetch(x + (TOGETHER + r + k) * step + l * (dtype == NBX_FLOAT32 ? 4 : 2));
+                s = v_add(s, v_add(a, c)), t = v_add(t, v_add(b, d));
+                q = v_fma(a, a, q), u = v_fma(b, b, u), q = v_fma(c, c, q), u = v_fma(d, d, u);
+            }
+            for (; r < count; r++) {
+                const vf32 d = v_sub(column_load(x + r * step, l, lanes - l, dtype), about);
+                s = v_add(s, d), q = v_fma(d, d, q);
+            }
+            s = v_add(s, t), q = v_add(q, u);
             const vf64 s0 = v_low_f64(s), s1 = v_high_f64(s), off0 = vd_mul(s0, inverse), off1 = vd_mul(s1, inverse);
             const vf64 q0 = vd_max(vd_fnma(off0, s0, v_low_f64(q)), vd_zero());
             const vf64 q1 = vd_max(vd_fnma(off1, s1, v_high_f64(q)), vd_zero());
-            const uint32_t wild = vm_bits(vm_not(v_lt(v_abs(about), v_set1(INFINITY))));
+            const uint32_t wild = vm_bits(vm_not(v_lt(v_add(v_abs(about), v_abs(s)), v_set1(INFINITY))));
             double old_mean[16], old_m2[16];
             if (wild) memcpy(old_mean, mean + l, sizeof old_mean), memcpy(old_m2, m2 + l, sizeof old_m2);
             join_moments_lanes(mean + l, m2 + l, vd_add(v_low_f64(about), off0), q0, n, more);
@@ -129,10 +147,10 @@ NBX_INLINE void column_moments_f32(const part *p, int lanes, const char *x, int6
             for (int k = 0; wild && k < 16 && l + k < lanes; k++) {
                 if (!(wild >> k & 1)) continue;
                 mean[l + k] = old_mean[k], m2[l + k] = old_m2[k];
-                for (int64_t r = 0; r < count; r++) {
+                for (int64_t i = 0; i < count; i++) {
                     float x0[16];
-                    v_store(x0, lanes_load_n(x + r * step, l + k, 1, dtype));
-                    moments_step(&mean[l + k], &m2[l + k], p->seen + row + r, (double)x0[0]);
+                    v_store(x0, lanes_load_n(x + i * step, l + k, 1, dtype));
+                    moments_step(&mean[l + k], &m2[l + k], p->seen + row + i, (double)x0[0]);
                 }
             }
         }
