@@ -32,7 +32,7 @@ bool nbx_past_caches(int64_t bytes)
 }
 
 #if defined(__SSE2__)
-void nbx_copy_past_caches(void *to, const void *from, size_t bytes)
+void nbx_stream_bytes(void *to, const void *from, size_t bytes)
 {
     char *y = to;
     const char *x = from;
@@ -47,8 +47,15 @@ void nbx_copy_past_caches(void *to, const void *from, size_t bytes)
         for (size_t k = 0; k < 64; k += 16)
             _mm_stream_si128((__m128i *)(void *)(y + i + k), _mm_loadu_si128((const __m128i *)(const void *)(x + i + k)));
     memcpy(y + i, x + i, bytes - i);
-    _mm_sfence();
 }
+void nbx_stream_end(void) { _mm_sfence(); }
 #else
-void nbx_copy_past_caches(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
+void nbx_stream_bytes(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
+void nbx_stream_end(void) {}
 #endif
+
+void nbx_copy_past_caches(void *to, const void *from, size_t bytes)
+{
+    nbx_stream_bytes(to, from, bytes);
+    nbx_stream_end();
+}

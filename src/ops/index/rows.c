@@ -5,13 +5,15 @@
 // writes the rows of its own part, so that the order at each place is that of the index.
 #include "ops/index/rows.h"
 
+#include "cpu/cache.h"
+
 #include <stddef.h>
 #include <string.h>
 
 #include "ops/shape/element.h"
 #include "ops/shape/move.h"
 
-enum { CHUNK = 512, LONG_CHUNK = 4096, PIECE_BYTES = 64 << 10, GRAIN_BYTES = 32 << 10 };
+enum { CHUNK = 512, LONG_CHUNK = 4096, PIECE_BYTES = 64 << 10, GRAIN_BYTES = 32 << 10, STREAM_BYTES = 256, AHEAD_BYTES = 4096 };
 
 // ----------------------------------------------------------------------------------------------------------------- plan
 static void add_dim(nbx_row_dims *dims, int64_t size, int64_t stride) {
@@ -152,6 +154,7 @@ typedef struct job {
     int64_t chunk, chunks;       // entries of one of a read; how many
     int64_t parts, span;         // of a write: the table offset span is cut into parts
     int64_t pieces, step;        // of a row: its first dim is cut into pieces of step
+    bool stream;                 // a read of rows that are larger than the caches
     bool failed;
     int64_t bad_value;
     int bad_index;
@@ -258,24 +261,36 @@ static void move_row(const job *j, char *table, char *rows, int64_t begin, int64
 }
 
 #define INLINE static inline __attribute__((always_inline))
-INLINE void read_elements(size_t width, bool dense, const chunk *k, const char *table, char *rows) {
-    if (dense)
-        for (int64_t e = 0; e < k->count; e++) memcpy(rows + k->rows[0] + e * (int64_t)width, table + k->table[e], width);
-    else
-        for (int64_t e = 0; e < k->count; e++) memcpy(rows + k->rows[e], table + k->table[e], width);
+// Elements of one before: 16 at a time, while the lines that the next ones go to, and those of what the next before is read from
+// (`next`, or NULL; all of them where that is fewer), are asked for.
+INLINE void read_elements(size_t width, bool dense, const chunk *k, const char *table, char *rows, const char *next, int64_t next_bytes) {
+    enum { TOGETHER = 16, AHEAD = 2048 };
+    const int64_t w = (int64_t)width, each = (next_bytes / 64 * TOGETHER + k->count - 1) / (k->count + !k->count) + 1;
+    int64_t e = 0, line = 0;
+    for (; dense && e + TOGETHER <= k->count; e += TOGETHER) {
+        char *to = rows + k->rows[0] + e * w;
+        for (int64_t i = 0; i < TOGETHER * w; i += 64) __builtin_prefetch(to + AHEAD + i, 1);
+        if (next && each <= TOGETHER)
+            for (int64_t i = 0; i < each; i++, line += 64) __builtin_prefetch(next + line);
+        else if (next)
+            for (int64_t i = 0; i < TOGETHER; i++) __builtin_prefetch(next + k->table[e + i]);
+        for (int64_t i = 0; i < TOGETHER; i++) memcpy(to + i * w, table + k->table[e + i], width);
+    }
+    for (; e < k->count; e++) memcpy(rows + k->rows[e], table + k->table[e], width);
 }
 
 // All rows of a chunk whose place lies in the given part.
-static void move_chunk(const job *j, const chunk *k, char *table, char *rows, int64_t part, int64_t begin, int64_t end) {
+static void move_chunk(const job *j, const chunk *k, char *table, char *rows, const char *next, int64_t part, int64_t begin, int64_t end) {
     const nbx_rows *r = j->r;
     if (!r->write && r->after.rank == 0) {
         const bool dense_rows = r->index_rank == 1 && r->index_rows[0] == r->width;
+        const int64_t next_bytes = r->count == 1 && r->stride[0] > 0 ? r->size[0] * r->stride[0] : INT64_MAX / 64;
         switch (r->width) {
-        case 1: read_elements(1, dense_rows, k, table, rows); break;
-        case 2: read_elements(2, dense_rows, k, table, rows); break;
-        case 4: read_elements(4, dense_rows, k, table, rows); break;
-        case 8: read_elements(8, dense_rows, k, table, rows); break;
-        default: read_elements(16, dense_rows, k, table, rows); break;
+        case 1: read_elements(1, dense_rows, k, table, rows, next, next_bytes); break;
+        case 2: read_elements(2, dense_rows, k, table, rows, next, next_bytes); break;
+        case 4: read_elements(4, dense_rows, k, table, rows, next, next_bytes); break;
+        case 8: read_elements(8, dense_rows, k, table, rows, next, next_bytes); break;
+        default: read_elements(16, dense_rows, k, table, rows, next, next_bytes); break;
         }
         return;
     }
@@ -286,6 +301,11 @@ static void move_chunk(const job *j, const chunk *k, char *table, char *rows, in
         if (j->parts > 1 && (int64_t)((__int128)k->table[e] * j->parts / j->span) != part) continue;
         char *in_table = table + k->table[e], *in_rows = rows + k->rows[e];
         if (dense && r->write) memcpy(in_table + begin * r->width, in_rows + begin * r->width, bytes);
+        else if (dense && j->stream) {
+            const char *next_row = table + k->table[e + 1 < k->count ? e + 1 : e] + begin * r->width;
+            for (size_t i = 0; i < bytes && i < AHEAD_BYTES; i += 64) __builtin_prefetch(next_row + i);
+            nbx_stream_bytes(in_rows + begin * r->width, in_table + begin * r->width, bytes);
+        }
         else if (dense) memcpy(in_rows + begin * r->width, in_table + begin * r->width, bytes);
         else move_row(j, in_table, in_rows, begin, end);
     }
@@ -319,8 +339,15 @@ static void read_units(void *arg, int64_t first, int64_t last, int thread) {
         char *table = j->r->table, *rows = j->r->rows;
         seek(&j->r->before, before, &table, &rows);
         piece_range(j, piece, &begin, &end);
-        move_chunk(j, &k, table, rows, 0, begin, end);
+        const char *next = NULL;
+        if (j->r->after.rank == 0 && before + 1 < j->befores && u + 1 < last) {
+            char *next_table = j->r->table, *next_rows = j->r->rows;
+            seek(&j->r->before, before + 1, &next_table, &next_rows);
+            next = next_table;
+        }
+        move_chunk(j, &k, table, rows, next, 0, begin, end);
     }
+    if (j->stream) nbx_stream_end();
 }
 
 // A write: units are part of the table, dims before, piece; each reads the whole index.
@@ -336,7 +363,7 @@ static void write_units(void *arg, int64_t first, int64_t last, int thread) {
             char *table = j->r->table, *rows = j->r->rows;
             seek(&j->r->before, before, &table, &rows);
             piece_range(j, piece, &begin, &end);
-            move_chunk(j, &k, table, rows, part, begin, end);
+            move_chunk(j, &k, table, rows, NULL, part, begin, end);
         }
     }
 }
@@ -376,6 +403,7 @@ nbx_status nbx_rows_run(nbx_op_call *c, nbx_rows *r) {
         j.pieces = (r->after.shape[0] + j.step - 1) / j.step;
     }
     if (!r->write) {
+        j.stream = row / j.pieces >= STREAM_BYTES && nbx_past_caches(j.entries * j.befores * row);
         const int64_t unit = row / j.pieces * (j.entries < j.chunk ? j.entries : j.chunk) + 1;
         nbx_parallel_for(c->pool, j.chunks * j.befores * j.pieces, unit >= GRAIN_BYTES ? 1 : GRAIN_BYTES / unit + 1, read_units, &j);
         return finish(c, &j);

