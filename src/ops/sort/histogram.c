@@ -20,11 +20,27 @@ static double rounded(nbx_dtype d, double x) {
     return element_double(d, element);
 }
 
+// Dense float32 and float64, read as they lie.
+static bool is_plain(const nbx_tensor *t) { return t->contiguous && (t->dtype == NBX_FLOAT32 || t->dtype == NBX_FLOAT64); }
+ELEMENT_INLINE double plain_at(bool narrow, const void *p, int64_t i) { return narrow ? (double)((const float *)p)[i] : ((const double *)p)[i]; }
+
+ELEMENT_INLINE void plain_range(bool narrow, const void *p, int64_t n, double *low, double *high) {
+    double least = *low, most = *high;
+    for (int64_t i = 1; i < n; i++) {
+        const double x = plain_at(narrow, p, i);
+        least = x < least || x != x ? x : least;
+        most = x > most || x != x ? x : most;
+    }
+    *low = least, *high = most;
+}
+
 // The range of finite data when none is given; a range of one value is widened on both sides, in self's dtype.
 static nbx_status find_range(nbx_op_call *c, const nbx_tensor *self, double *low, double *high, double widen) {
     if (*low == *high && self->numel > 0) {
         *low = *high = value_at(self, 0);
-        for (int64_t i = 1; i < self->numel; i++) {
+        if (is_plain(self) && self->dtype == NBX_FLOAT32) plain_range(true, nbx_data(self), self->numel, low, high);
+        else if (is_plain(self)) plain_range(false, nbx_data(self), self->numel, low, high);
+        for (int64_t i = 1; !is_plain(self) && i < self->numel; i++) {
             const double x = value_at(self, i);
             *low = x < *low || x != x ? x : *low;
             *high = x > *high || x != x ? x : *high;
@@ -46,8 +62,30 @@ static nbx_status histc_infer(nbx_op_call *c) {
     if (bins <= 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "%lld bins", (long long)bins);
     if (nbx_scalar_to_double(&c->args[2]) > nbx_scalar_to_double(&c->args[3])) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "max is less than min");
     if (!out_new(c, 0, (nbx_dtype)self->dtype, 1, &bins, NULL)) return c->ctx->status;
-    if (c->device.type != NBX_CPU) c->scratch_bytes = device_scratch(bins, 0);
+    c->scratch_bytes = device_scratch(bins, 0);
     return NBX_OK;
+}
+
+// In self's dtype; what is no number counts in the last bin.
+ELEMENT_INLINE void plain_histc(bool narrow, const void *p, int64_t n, int64_t bins, double low, double high, int64_t *counts) {
+    const double of = narrow ? (double)(float)bins : (double)bins, span = narrow ? (double)(float)(high - low) : high - low;
+    for (int64_t i = 0; i < n; i++) {
+        const double x = plain_at(narrow, p, i);
+        if (!(x >= low && x <= high)) continue;
+        double place = x - low;
+        if (narrow) place = (double)(float)((double)(float)((double)(float)place * of) / span);
+        else place = place * of / span;
+        counts[place < (double)bins ? (int64_t)place : bins - 1]++;
+    }
+}
+
+// A bin is counted up by 1 in self's dtype, so it stops at the first number whose successor it does not hold.
+static void store_counts(const nbx_tensor *out, const int64_t *counts) {
+    const nbx_dtype d = (nbx_dtype)out->dtype;
+    const int64_t most = (int64_t)1 << (d == NBX_FLOAT32 ? 24 : 53);
+    char *to = nbx_data(out);
+    for (int64_t b = 0; b < out->shape[0]; b++, to += out->stride[0] * (int64_t)nbx_dtype_size(d))
+        element_set_double(d, to, (double)(counts[b] < most ? counts[b] : most));
 }
 
 static nbx_status histc(nbx_op_call *c) {
@@ -57,6 +95,14 @@ static nbx_status histc(nbx_op_call *c) {
     double low = rounded(d, nbx_scalar_to_double(&c->args[2])), high = rounded(d, nbx_scalar_to_double(&c->args[3]));
     const int64_t bins = out->shape[0], step = out->stride[0] * (int64_t)nbx_dtype_size(d);
     if (find_range(c, self, &low, &high, 1) != NBX_OK) return c->ctx->status;
+    if (is_plain(self)) {
+        int64_t *counts = c->scratch;
+        memset(counts, 0, sizeof *counts * (size_t)bins);
+        if (d == NBX_FLOAT32) plain_histc(true, nbx_data(self), self->numel, bins, low, high, counts);
+        else plain_histc(false, nbx_data(self), self->numel, bins, low, high, counts);
+        store_counts(out, counts);
+        return NBX_OK;
+    }
     nbx_fill_tensor(NULL, out, zero);
     for (int64_t i = 0; i < self->numel; i++) {
         const double x = value_at(self, i);
@@ -170,24 +216,37 @@ static int64_t part_of(const nbx_tensor *t, nbx_dtype to, int64_t i, void *value
     return n;
 }
 
+// The same as int64: where they lie, if they are.
+static const int64_t *integers_of(const nbx_tensor *t, int64_t i, int64_t *buffer, int64_t *n) {
+    *n = t->numel - i < PART ? t->numel - i : PART;
+    if (t->dtype == NBX_INT64) return (const int64_t *)nbx_data(t) + i;
+    part_of(t, NBX_INT64, i, buffer);
+    return buffer;
+}
+
 static nbx_status bincount(nbx_op_call *c) {
     const nbx_tensor *self = nbx_on_host(c->ctx, arg_tensor(c, 0)), *weights = arg_tensor(c, 1);
     const int64_t least = arg_int(c, 2);
     if (weights != NULL) weights = nbx_on_host(c->ctx, weights);
     if (self == NULL) return c->ctx->status;
-    const nbx_dtype d = (nbx_dtype)self->dtype;
-    if (!nbx_dtype_is_integral(d, false)) return nbx_call_fail(c, NBX_ERROR_DTYPE, "takes integers, not %s", nbx_dtype_name(d));
+    const nbx_dtype dtype = (nbx_dtype)self->dtype;
+    if (!nbx_dtype_is_integral(dtype, false)) return nbx_call_fail(c, NBX_ERROR_DTYPE, "takes integers, not %s", nbx_dtype_name(dtype));
     if (least < 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "minlength %lld is negative", (long long)least);
     if (self->rank != 1 && self->numel != 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "takes a vector, not a tensor of %d dims", self->rank);
     if (weights != NULL && self->numel > 0 && (weights->rank != 1 || weights->numel != self->numel))
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "%lld weights for %lld elements", (long long)weights->numel, (long long)self->numel);
-    int64_t bins = least, low = 0, high = -1, values[PART];
+    int64_t bins = least, low = 0, high = -1, buffer[PART], n;
     for (int64_t i = 0; i < self->numel; i += PART) {
-        const int64_t n = part_of(self, NBX_INT64, i, values);
-        for (int64_t k = 0; k < n; k++) {
-            low = values[k] < low ? values[k] : low;
-            high = values[k] > high ? values[k] : high;
+        const int64_t *values = integers_of(self, i, buffer, &n);
+        int64_t k = 0, all = 0, a = high, b = high, d = high, e = high;
+        for (; k + 4 <= n; k += 4) {
+            all |= (values[k] | values[k + 1]) | (values[k + 2] | values[k + 3]);
+            a = values[k] > a ? values[k] : a, b = values[k + 1] > b ? values[k + 1] : b;
+            d = values[k + 2] > d ? values[k + 2] : d, e = values[k + 3] > e ? values[k + 3] : e;
         }
+        for (; k < n; k++) all |= values[k], a = values[k] > a ? values[k] : a;
+        a = a > b ? a : b, d = d > e ? d : e, high = a > d ? a : d;
+        for (k = 0; all < 0 && k < n; k++) low = values[k] < low ? values[k] : low;
     }
     if (low < 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "element %lld is negative", (long long)low);
     if (high == INT64_MAX) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "element %lld is too large", (long long)high);
@@ -195,16 +254,19 @@ static nbx_status bincount(nbx_op_call *c) {
     const nbx_dtype to_dtype = weights == NULL || self->numel == 0 ? NBX_INT64 : weights->dtype == NBX_FLOAT32 ? NBX_FLOAT32 : NBX_FLOAT64;
     const nbx_tensor *out = NBX_DO(c->ctx, "aten::zeros", nbx_of_ints(&bins, 1), nbx_of_dtype(to_dtype), NIL, nbx_of_device((nbx_device){NBX_CPU, 0}));
     if (out == NULL) return c->ctx->status;
+    int64_t *const counts = nbx_data(out);
+    float *const narrow = nbx_data(out);
+    double *const wide = nbx_data(out);
     for (int64_t i = 0; i < self->numel; i += PART) {
-        const int64_t n = part_of(self, NBX_INT64, i, values);
+        const int64_t *values = integers_of(self, i, buffer, &n);
         double shares[PART];
         if (weights) part_of(weights, NBX_FLOAT64, i, shares);
         if (to_dtype == NBX_INT64)
-            for (int64_t k = 0; k < n; k++) ((int64_t *)nbx_data(out))[values[k]]++;
+            for (int64_t k = 0; k < n; k++) counts[values[k]]++;
         else if (to_dtype == NBX_FLOAT32)
-            for (int64_t k = 0; k < n; k++) ((float *)nbx_data(out))[values[k]] += (float)shares[k];
+            for (int64_t k = 0; k < n; k++) narrow[values[k]] += (float)shares[k];
         else
-            for (int64_t k = 0; k < n; k++) ((double *)nbx_data(out))[values[k]] += shares[k];
+            for (int64_t k = 0; k < n; k++) wide[values[k]] += shares[k];
     }
     return nbx_give(c, 0, nbx_from_host(c, out));
 }
