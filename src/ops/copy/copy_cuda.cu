@@ -203,47 +203,46 @@ static void launch_tiles(tile_plan p, size_t size, cudaStream_t stream) {
 }
 
 // ----------------------------------------------------------------------------------------------------------------- rows
-// Dense along the innermost dim on both sides: the engine's vectors of 8 elements, 32 bytes and more for a thread.
-template <int SIZE> static __global__ void __launch_bounds__(EWC_THREADS) move_rows(const __grid_constant__ ewc_plan p) {
-    constexpr int TIMES = SIZE < 4 ? 4 / SIZE : 1, WORDS = SIZE > 1 ? SIZE / 2 : 1;
-    int64_t offset[TIMES][2];
-    int count[TIMES];
-    uint4 words[TIMES][WORDS];
+// Dense along the innermost dim on both sides: whole words of 16 bytes, two for a thread, whatever the dtype.
+enum { ROW_WORDS = 2 };
+static __global__ void __launch_bounds__(EWC_THREADS, 8) move_rows(const __grid_constant__ ewc_plan p) {
+    const uint32_t first = blockIdx.x * (ROW_WORDS * EWC_THREADS) + threadIdx.x, items = (uint32_t)p.items;
+    char *at[ROW_WORDS][2];
+    bool whole[ROW_WORDS];
+    uint4 words[ROW_WORDS];
 #pragma unroll
-    for (int t = 0; t < TIMES; t++) {
-        const int64_t item = ((int64_t)blockIdx.x * TIMES + t) * EWC_THREADS + threadIdx.x;
-        count[t] = item < p.items ? ewc_locate(p, item, offset[t]) : 0;
-        if (count[t] < EWC_LANES) continue;
-        if (SIZE == 1) *(uint2 *)words[t] = *(const uint2 *)(p.base[1] + offset[t][1]);
-        else
-#pragma unroll
-            for (int w = 0; w < WORDS; w++) words[t][w] = ((const uint4 *)(p.base[1] + offset[t][1]))[w];
+    for (int t = 0; t < ROW_WORDS; t++) {
+        const uint32_t item = first + t * EWC_THREADS;
+        whole[t] = item < items && ewc_place(p, item, at[t]);
+        if (whole[t]) words[t] = *(const uint4 *)at[t][1];
     }
 #pragma unroll
-    for (int t = 0; t < TIMES; t++) {
-        char *to = p.base[0] + offset[t][0];
-        if (count[t] == EWC_LANES) {
-            if (SIZE == 1) *(uint2 *)to = *(const uint2 *)words[t];
-            else
-#pragma unroll
-                for (int w = 0; w < WORDS; w++) ((uint4 *)to)[w] = words[t][w];
-        } else {
-            for (int i = 0; i < count[t] * SIZE; i++) to[i] = p.base[1][offset[t][1] + i];
-        }
+    for (int t = 0; t < ROW_WORDS; t++)
+        if (whole[t]) *(uint4 *)at[t][0] = words[t];
+    if (p.whole == p.chunks) return;
+#pragma unroll 1
+    for (int t = 0; t < ROW_WORDS; t++) {  // ends of rows
+        const uint32_t item = first + t * EWC_THREADS;
+        if (item >= items || ewc_place(p, item, at[0])) continue;
+        for (int i = 0; i < (int)(p.inner % 16); i++) at[0][0][i] = at[0][1][i];
     }
 }
 
-static bool launch_rows(const ewc_plan &p, size_t size, cudaStream_t stream) {
-    if (p.mode[0] != EWC_DENSE || p.mode[1] != EWC_DENSE || p.inner < EWC_LANES) return false;
-    const int64_t each = size < 4 ? EWC_THREADS * 4 / (int64_t)size : EWC_THREADS;
-    const unsigned blocks = (unsigned)((p.items + each - 1) / each);
-    switch (size) {
-    case 1: move_rows<1><<<blocks, EWC_THREADS, 0, stream>>>(p); return true;
-    case 2: move_rows<2><<<blocks, EWC_THREADS, 0, stream>>>(p); return true;
-    case 4: move_rows<4><<<blocks, EWC_THREADS, 0, stream>>>(p); return true;
-    case 8: move_rows<8><<<blocks, EWC_THREADS, 0, stream>>>(p); return true;
-    default: return false;
+// The plan of a copy as one of bytes, in words of 16.
+static bool launch_rows(ewc_plan p, size_t size, cudaStream_t stream) {
+    const int64_t outer = p.items / p.chunks;
+    bool fits = p.mode[0] == EWC_DENSE && p.mode[1] == EWC_DENSE && p.inner * (int64_t)size >= 16;
+    for (int k = 0; k < 2; k++) {
+        fits = fits && (uintptr_t)p.base[k] % 16 == 0;
+        for (int d = 0; d < p.dims; d++) fits = fits && p.stride[k][d] % 16 == 0;
     }
+    p.inner *= (int64_t)size;
+    p.chunks = (p.inner + 15) / 16, p.items = p.chunks * outer;
+    if (!fits || p.items >= (int64_t)1 << 31) return false;
+    p.whole = (uint32_t)(p.inner / 16), p.by_chunks = ewc_divisor_of(p.chunks);
+    p.jump[0] = p.jump[1] = 16;
+    move_rows<<<(unsigned)((p.items + ROW_WORDS * EWC_THREADS - 1) / (ROW_WORDS * EWC_THREADS)), EWC_THREADS, 0, stream>>>(p);
+    return true;
 }
 
 // --------------------------------------------------------------------------------------------------------------- copies

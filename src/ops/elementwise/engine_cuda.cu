@@ -49,6 +49,7 @@ nbx_status ewc_plan_operands(nbx_op_call *c, int outs, int operands, const nbx_t
         p->size[d - 1] = ewc_divisor_of(it.dim[d].size);
         for (int k = 0; k < operands; k++) p->stride[k][d - 1] = it.dim[d].stride[k];
     }
+    p->whole = p->wide ? 0 : (uint32_t)(p->inner / EWC_LANES);
     const int64_t most = INT32_MAX / EWC_LANES;
     p->narrow = !p->wide && p->inner < most;
     for (int k = 0; k < operands; k++) {
@@ -62,6 +63,7 @@ nbx_status ewc_plan_operands(nbx_op_call *c, int outs, int operands, const nbx_t
         else if ((p->step[k] == (int64_t)size || p->inner == 1) && aligned_for_vectors(p, k, size)) p->mode[k] = EWC_DENSE;
         else p->mode[k] = EWC_STRIDED;
         if (p->inner == 1) p->step[k] = (int64_t)size;
+        p->jump[k] = p->mode[k] == EWC_DENSE ? (uint32_t)size * EWC_LANES : 0;
         p->narrow = p->narrow && llabs(p->step[k]) < most;
         for (int d = 0; d < p->dims; d++) p->narrow = p->narrow && llabs(p->stride[k][d]) <= INT32_MAX;
     }
@@ -82,6 +84,7 @@ bool ewc_plain_numbers(ewc_plan *p) {
         default: return false;
         }
         p->value_dtype[k - p->outs] = NBX_FLOAT64;
+        p->number[k - p->outs] = (float)v[0];
     }
     return true;
 }
