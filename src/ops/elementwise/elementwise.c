@@ -126,6 +126,9 @@ nbx_status ew_infer(nbx_op_call *c) {
     const int outputs = row->outputs ? row->outputs : 1;
     for (int k = 0; k < outputs; k++)
         if (!out_new(c, k, types.out[k], rank, shape, strided ? stride : NULL)) return c->ctx->status;
+    if ((row->flags & EW_TABLED) && (types.compute == NBX_FLOAT16 || types.compute == NBX_BFLOAT16) && c->device.type == NBX_CPU &&
+        count == 1 && tensors[0]->numel >= EW_TABLED_LEAST)
+        c->scratch_bytes = EW_TABLE_ELEMENTS * sizeof(uint16_t);
     if (c->ctx->recorder && !nbx_call_state(c, plan_bytes(rank))) return c->ctx->status;
     return NBX_OK;
 }

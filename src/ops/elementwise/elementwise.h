@@ -71,7 +71,12 @@ enum {
     EW_HEAVY = 4,          // a loop of more than 5 ns an element: smaller pieces are worth a thread
     EW_PLAIN_OUT = 8,      // results are contiguous whatever the inputs are
     EW_PLAIN_COMPLEX = 16, // the same for complex inputs
+    EW_TABLED = 32,        // large tensors of 16 bits are looked up in a table of all 65536 results: it takes 1 cycle an element
 };
+
+// A table costs as much as its elements; from here on that is a sixteenth. In the call's scratch.
+#define EW_TABLE_ELEMENTS 65536
+#define EW_TABLED_LEAST (16 * EW_TABLE_ELEMENTS)
 
 // Sets of dtypes.
 #define EW_BIT(d) (1u << (d))

@@ -30,7 +30,7 @@ static nbx_status take_dimension(nbx_op_call *c, ew_types *types, ew_params *p) 
     return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "p must lie from 1 to %d, not at %lld", MOST_DIMENSIONS, (long long)p->i[0]);
 }
 
-#define OF_INTS EW_UNARY, .rule = EW_FLOAT, .accepts = EW_FLOATS, .flags = EW_HEAVY
+#define OF_INTS EW_UNARY, .rule = EW_FLOAT, .accepts = EW_FLOATS, .flags = EW_HEAVY | EW_TABLED
 #define SINGLE EW_UNARY, .rule = EW_FLOAT, .accepts = EW_SINGLES, .flags = EW_HEAVY
 #define POLYNOMIAL EW_BINARY, .rule = EW_FLOAT, .accepts = EW_SINGLES, .flags = EW_HEAVY
 #define POLYNOMIALS(NAME, KERNEL)                                                                                      \
