@@ -439,13 +439,14 @@ SIMD_INLINE double vd_reduce_add(vf64 x) { return TREE(vd_tree_add, x); }
 // Largest and smallest; NaN when any lane is NaN.
 SIMD_INLINE void larger_half(float *lanes, int half)
 {
-    for (int i = 0; i < half; i++)
-        lanes[i] = lanes[i + half] > lanes[i] || lanes[i + half] != lanes[i + half] ? lanes[i + half] : lanes[i];
+    for (int i = 0; i < half; i++) lanes[i] = lanes[i + half] > lanes[i] ? lanes[i + half] : lanes[i];
 }
 SIMD_INLINE float v_reduce_max(vf32 x)
 {
     float lanes[16];
+    const uint32_t nan = vm_bits(v_isnan(x));
     v_store(lanes, x);
+    if (nan) return lanes[__builtin_ctz(nan)];
     larger_half(lanes, 8), larger_half(lanes, 4), larger_half(lanes, 2), larger_half(lanes, 1);
     return lanes[0];
 }

@@ -167,10 +167,10 @@ NBX_INLINE void column_logsumexp_f32(const part *p, int lanes, const char *x, in
             for (int64_t r = 0; r < count; r++) m = v_max(m, column_load(x + r * step, l, lanes - l, dtype));
             // Of an infinite maximum the end makes the result; until then it must only not disturb.
             const vf32 about = v_select(v_lt(v_abs(m), v_set1(INFINITY)), m, v_zero());
-            const vf32 scale = v_exp(v_sub(was, about));
+            const vf32 scale = v_exp_below(v_sub(was, about));
             vf32 s = v_zero();
             for (int64_t r = 0; r < count; r++) {
-                s = v_add(s, v_exp(v_sub(column_load(x + r * step, l, lanes - l, dtype), about)));
+                s = v_add(s, v_exp_below(v_sub(column_load(x + r * step, l, lanes - l, dtype), about)));
             }
             vd_store(most + l, v_low_f64(m));
             vd_store(most + l + 8, v_high_f64(m));

@@ -115,6 +115,10 @@ static void column_f64(const part *p, int lanes, const char *x, int64_t step, in
     }
 }
 
+static void row_prod_of_f32(const part *p, int lane, const void *x, int64_t n) { row_prod_f32(&p->t->s[0].d[lane], x, n, NBX_FLOAT32); }
+static void row_prod_of_f16(const part *p, int lane, const void *x, int64_t n) { row_prod_f32(&p->t->s[0].d[lane], x, n, NBX_FLOAT16); }
+static void row_prod_of_bf16(const part *p, int lane, const void *x, int64_t n) { row_prod_f32(&p->t->s[0].d[lane], x, n, NBX_BFLOAT16); }
+
 static void row_int(const part *p, int lane, const void *x, int64_t n) {
     switch (p->job->op) {
     case REDUCE_PROD: row_i64(p, lane, x, n, REDUCE_PROD); break;
@@ -222,8 +226,29 @@ static void row_bytes(const part *p, int lane, const void *elements, int64_t n) 
 }
 
 static reader row_reader(const reduce_job *job) {
+    if (job->op == REDUCE_PROD && job->domain == REDUCE_F64 && job->in == job->cast) {  // floats as they lie
+        if (job->in == NBX_FLOAT32) return (reader){row_prod_of_f32, NULL, 4, true};
+        if (job->in == NBX_FLOAT16) return (reader){row_prod_of_f16, NULL, 2, true};
+        if (job->in == NBX_BFLOAT16) return (reader){row_prod_of_bf16, NULL, 2, true};
+    }
     if (job->op == REDUCE_COUNT && (job->in == NBX_BOOL || job->in == NBX_UINT8 || job->in == NBX_INT8)) return (reader){row_bytes, NULL, 1, true};
     return reader_of(job);
+}
+
+// Sums of short rows, without a call for each.
+enum { SHORT_SUM = 64 };
+NBX_INLINE void short_sums_of(const part *p, int lanes, const char *x, int64_t lane_step, int64_t n, nbx_dtype dtype) {
+    double *sum = p->t->s[0].d;
+    if (n == 16)
+        for (int lane = 0; lane < lanes; lane++) sum[lane] += row_sum_f32(x + lane * lane_step, 16, dtype, REDUCE_SUM);
+    else
+        for (int lane = 0; lane < lanes; lane++) sum[lane] += row_sum_f32(x + lane * lane_step, n, dtype, REDUCE_SUM);
+}
+
+static void short_sums(const part *p, nbx_dtype in, int lanes, const char *x, int64_t lane_step, int64_t n) {
+    if (in == NBX_FLOAT16) short_sums_of(p, lanes, x, lane_step, n, NBX_FLOAT16);
+    else if (in == NBX_BFLOAT16) short_sums_of(p, lanes, x, lane_step, n, NBX_BFLOAT16);
+    else short_sums_of(p, lanes, x, lane_step, n, NBX_FLOAT32);
 }
 
 // ---------------------------------------------------------------------------------------------------------- the walk
@@ -237,6 +262,10 @@ static void walk_rows(const reduce_run *run, part *p, int lanes, const char *x, 
     _Alignas(64) char buffer[CHUNK * 16];
     if (direct && plan->reduced <= 1) {
         p->index = begin, p->seen = 0;
+        if (job->op == REDUCE_SUM && job->domain == REDUCE_F32 && end - begin <= SHORT_SUM) {
+            short_sums(p, (nbx_dtype)job->in, lanes, x + begin * step, lane_step, end - begin);
+            return;
+        }
         for (int lane = 0; lane < lanes; lane++) r.row(p, lane, x + lane * lane_step + begin * step, end - begin);
         return;
     }
@@ -450,6 +479,15 @@ static void finish(const reduce_run *run, const tile *t, int lanes, int64_t to, 
         return;
     }
     double first[2 * TILE], second[2 * TILE];
+    if (job->domain == REDUCE_F32 && job->op == REDUCE_SUM && (job->finish == REDUCE_PLAIN || job->finish == REDUCE_MEAN) && !out[1]) {
+        const double divisor = job->finish == REDUCE_MEAN ? (double)n : 1.0;
+        for (int l = 0; l < lanes; l++) {  // finish_lane, of sums only
+            const double a = t->s[0].d[l], b = t->s[1].d[l];
+            first[l] = (b == 0.0 || !isfinite(a) || !isfinite(b) ? a : a + b) / divisor;
+        }
+        store_f64(out[0], step[0], first, lanes, run->out_dtype[0]);
+        return;
+    }
     if (job->domain == REDUCE_COMPLEX) {
         for (int l = 0; l < lanes; l++) {
             first[2 * l + 1] = second[2 * l + 1] = second[2 * l] = 0.0;
