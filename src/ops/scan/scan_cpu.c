@@ -4,6 +4,7 @@
 #include "cpu/simd.h"
 
 #include "cpu/pool.h"
+#include "cpu/stream_simd.h"
 #include "ops/elementwise/complex_math.h"
 #include "ops/reduce/lines.h"
 #include "ops/reduce/reduce.h"
@@ -31,6 +32,7 @@ typedef struct task {
     nbx_dtype out;
     int64_t width;  // lines of a block
     int64_t pieces; // of a line
+    bool stream;    // the result is larger than the caches
     value *starts;  // [lines * pieces]: what the earlier pieces of the line come to; NULL: one piece
 } task;
 
@@ -405,6 +407,44 @@ static void by_blocks(void *arg, int64_t begin, int64_t end, int thread) {
     }
 }
 
+// Sums of float32 along a dim whose neighbours are dense: rows as wide as leaves every thread some, the sums so far in double in the
+// first-level cache (16384 x 2048 along dim 0: 45 -> 12 ms on a Zen 3 core).
+enum { WIDE = 2048 };
+
+static void by_dense_blocks(void *arg, int64_t begin, int64_t end, int thread) {
+    const task *t = arg;
+    const int64_t per_line = (t->l.shape[0] + t->width - 1) / t->width;
+    _Alignas(64) double total[WIDE];
+    _Alignas(64) float results[WIDE];
+    (void)thread;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t offset[LINES_OPERANDS], first = i % per_line * t->width;
+        const int64_t n = t->l.shape[0] - first < t->width ? t->l.shape[0] - first : t->width;
+        lines_place(&t->l, i / per_line * t->l.shape[0] + first, offset);
+        const char *x = t->x + offset[1];
+        char *y = t->y + offset[0];
+        memset(total, 0, sizeof total);
+        for (int64_t e = 0; e < t->l.length; e++, x += t->l.along[1], y += t->l.along[0]) {
+            const float *from = (const float *)(const void *)x;
+            for (int64_t k = 0; k < n; k += 16) {
+                const vf32 v = n - k < 16 ? v_load_n(from + k, (int)(n - k)) : v_load(from + k);
+                const vf64 low = vd_add(vd_load(total + k), v_low_f64(v)), high = vd_add(vd_load(total + k + 8), v_high_f64(v));
+                vd_store(total + k, low), vd_store(total + k + 8, high);
+                v_store(results + k, v_from_f64(low, high));
+            }
+            if (t->stream) stream_bytes(y, results, (size_t)n * 4);
+            else memcpy(y, results, (size_t)n * 4);
+        }
+    }
+    if (t->stream) v_stream_end();
+}
+
+static bool is_dense_sum(const task *t) {
+    const scan_job *j = t->job;
+    return j->op == SCAN_SUM && j->domain == REDUCE_F64 && j->in == NBX_FLOAT32 && j->cast == NBX_FLOAT32 && t->out == NBX_FLOAT32 &&
+           t->l.step[0][0] == 4 && t->l.step[1][0] == 4;
+}
+
 nbx_status NBX_KERNEL(scan_cpu)(nbx_op_call *c) {
     const nbx_tensor *x = arg_tensor(c, 0), *y = out_get(c, 0), *indices = c->out_count > 1 ? out_get(c, 1) : NULL;
     if (x->numel == 0) return NBX_OK;
@@ -415,6 +455,7 @@ nbx_status NBX_KERNEL(scan_cpu)(nbx_op_call *c) {
     t.pieces = 1;
     if (!blocks && (t.job->op == SCAN_SUM || t.job->op == SCAN_PROD) && t.job->domain != REDUCE_COMPLEX) {
         t.pieces = scan_pieces(t.job, t.l.count, t.l.length);
+        if (t.job->domain == REDUCE_I64 && nbx_pool_threads(c->pool) == 1) t.pieces = 1;  // the same numbers in one reading
         if (t.pieces > 1) {
             t.starts = c->scratch;
             by_pieces(c->pool, &t);
@@ -429,7 +470,13 @@ nbx_status NBX_KERNEL(scan_cpu)(nbx_op_call *c) {
         return NBX_OK;
     }
     t.width = WIDTH;
+    const bool dense = is_dense_sum(&t);
+    if (dense) {
+        t.width = t.l.count / nbx_pool_threads(c->pool) / 16 * 16;
+        t.width = t.width < 64 ? 64 : t.width > WIDE ? WIDE : t.width;
+        t.stream = t.x != t.y && nbx_past_caches(y->numel * 4);
+    }
     const int64_t count = (t.l.shape[0] + t.width - 1) / t.width * (t.l.count / t.l.shape[0]);
-    nbx_parallel_for(c->pool, count, 4096 / (t.l.length * t.width) + 1, by_blocks, &t);
+    nbx_parallel_for(c->pool, count, 4096 / (t.l.length * t.width) + 1, dense ? by_dense_blocks : by_blocks, &t);
     return NBX_OK;
 }
