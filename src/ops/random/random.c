@@ -117,10 +117,25 @@ static void uniform_run(nbx_draw *d, float *to, int64_t count) {
     }
 }
 
+// Dense float32 of 0 and 1: 53 bits of two words below p, compared as integers.
+static void bernoulli_run(nbx_draw *d, float *to, int64_t count) {
+    const uint64_t below = (uint64_t)ceil(d->a * 0x1p53), bits = ((uint64_t)1 << 53) - 1;
+    uint32_t words[512];
+    for (int64_t i = 0; i < count; i += 256) {
+        const int64_t n = count - i < 256 ? count - i : 256;
+        nbx_generator_fill32(d->g, words, 2 * n);
+        for (int64_t k = 0; k < n; k++) to[i + k] = (((uint64_t)words[2 * k] << 32 | words[2 * k + 1]) & bits) < below ? 1.0f : 0.0f;
+    }
+}
+
 static void draw_run(void *arg, char *const *pointers, const int64_t *strides, int64_t count) {
     nbx_draw *d = arg;
     if (d->kind == DRAW_UNIFORM && d->dtype == NBX_FLOAT32 && strides[0] == 4) {
         uniform_run(d, (float *)(void *)pointers[0], count);
+        return;
+    }
+    if (d->kind == DRAW_BERNOULLI && d->dtype == NBX_FLOAT32 && strides[0] == 4) {
+        bernoulli_run(d, (float *)(void *)pointers[0], count);
         return;
     }
     const bool two = d->second_dtype != NBX_DTYPE_NONE, three = d->third_dtype != NBX_DTYPE_NONE;
