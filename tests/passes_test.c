@@ -155,6 +155,116 @@ static void shared_weights_are_not_folded(void **state) {
     compare_norms(true, false);
 }
 
+// ----------------------------------------------------------------------------------------------------------- epilogues
+typedef struct conv_case {
+    int in, out, groups, kernel, stride, size;
+    bool heavy;  // steps that are more than an addition and a clamping are joined, too
+} conv_case;
+
+static const conv_case conv_cases[] = {
+    {16, 24, 1, 3, 1, 9, true},      // channels in the lanes
+    {40, 64, 1, 1, 1, 5, true},      // the same of gathered positions
+    {20, 17, 1, 1, 1, 13, false},    // rows of the input where they lie
+    {3, 7, 1, 3, 2, 21, false},      // expanded rows
+    {2, 7, 1, 3, 1, 570, true},      // the same, past the caches
+    {4, 15, 1, 1, 1, 390, true},
+    {20, 20, 20, 3, 1, 23, false},   // depthwise, by rows
+    {24, 24, 24, 3, 1, 7, false},    // by channels
+    {36, 36, 36, 5, 1, 242, true},
+};
+
+// first = sigmoid(conv(x)), y = step(conv(x) + first): `step` and the sigmoid are joined or not, the addition always is.
+static maker_text conv_and_steps(const conv_case *c, const char *step, const char *arguments, float *x, int *outputs) {
+    const int per = c->in / c->groups, area = c->kernel * c->kernel, size = (c->size + 2 * (c->kernel / 2) - c->kernel) / c->stride + 1;
+    static float w[64 * 64 * 9], b[64];
+    char text[160], shape[64];
+    fill(w, c->out * per * area, -1, 0.09f);
+    fill(b, c->out, -0.5f, 0.05f);
+    fill(x, c->in * c->size * c->size, -2, 0.17f);
+    x[5] = NAN, x[7] = -INFINITY;
+    program_maker m = {0};
+    snprintf(shape, sizeof shape, "%d,%d,%d,%d", c->out, per, c->kernel, c->kernel);
+    program_maker_weight(&m, "w", 7, shape, w, sizeof *w * (size_t)(c->out * per * area));
+    snprintf(shape, sizeof shape, "%d", c->out);
+    program_maker_weight(&m, "b", 7, shape, b, sizeof *b * (size_t)c->out);
+    snprintf(shape, sizeof shape, "1,%d,%d,%d", c->in, c->size, c->size);
+    program_maker_input(&m, "x", 7, shape);
+    snprintf(text, sizeof text, "input=x weight=w bias=b stride=[%d,%d] padding=[%d,%d] groups=%d", c->stride, c->stride, c->kernel / 2, c->kernel / 2, c->groups);
+    program_maker_node(&m, "torch.ops.aten.conv2d.default", "one", text);
+    program_maker_node(&m, "torch.ops.aten.sigmoid.default", "first", "self=one");
+    program_maker_node(&m, "torch.ops.aten.conv2d.default", "two", text);
+    program_maker_node(&m, "torch.ops.aten.add.Tensor", "sum", "self=two other=first");
+    program_maker_node(&m, step, "y", arguments);
+    *outputs = c->out * size * size;
+    snprintf(shape, sizeof shape, "1,%d,%d,%d", c->out, size, size);
+    program_maker_output(&m, "y", 7, shape);
+    return program_maker_finish(&m);
+}
+
+static void compare_steps(const conv_case *c, const char *step, const char *arguments, bool heavy) {
+    enum { MOST = 2400000 };
+    float *x = nbx_alloc(sizeof *x * MOST), *want = nbx_alloc(sizeof *x * MOST), *found = nbx_alloc(sizeof *x * MOST);
+    int outputs;
+    maker_text file = conv_and_steps(c, step, arguments, x, &outputs);
+    nbx_context *ctx = new_context();
+    nbx_program *plain = load(ctx, &file, "epilogue"), *passed = load(ctx, &file, NULL);
+    assert_int_equal(commands_of(ctx, plain), 5);
+    assert_int_equal(commands_of(ctx, passed), c->heavy ? 2 : heavy ? 4 : 3);
+    run(ctx, plain, 4, (int64_t[]){1, c->in, c->size, c->size}, x, want);
+    setenv("NBX_VERIFY_REPLAY", "1", 1);
+    run(ctx, passed, 4, (int64_t[]){1, c->in, c->size, c->size}, x, found);
+    unsetenv("NBX_VERIFY_REPLAY");
+    assert_memory_equal(want, found, sizeof *x * (size_t)outputs);
+    nbx_program_destroy(plain);
+    nbx_program_destroy(passed);
+    nbx_context_destroy(ctx);
+    maker_free(&file);
+    nbx_free(x);
+    nbx_free(want);
+    nbx_free(found);
+}
+
+static void elementwise_calls_join_a_convolution(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof conv_cases / sizeof *conv_cases; i++) {
+        compare_steps(&conv_cases[i], "torch.ops.aten.relu.default", "self=sum", false);
+        compare_steps(&conv_cases[i], "torch.ops.aten.hardtanh.default", "self=sum min_val=-0.5 max_val=0.25", false);
+        compare_steps(&conv_cases[i], "torch.ops.aten.relu_.default", "self=sum", false);
+        compare_steps(&conv_cases[i], "torch.ops.aten.silu.default", "self=sum", true);
+    }
+}
+
+// A small product takes any step along; one whose result something else reads, or is a result of the program, does not.
+static void what_others_read_is_not_joined(void **state) {
+    (void)state;
+    float w[6 * 4], x[3 * 4], want[3 * 6], found[3 * 6];
+    fill(w, 6 * 4, -1, 0.1f);
+    fill(x, 3 * 4, -1, 0.2f);
+    for (int i = 0; i < 3; i++) {
+        program_maker m = {0};
+        program_maker_weight(&m, "w", 7, "6,4", w, sizeof w);
+        program_maker_input(&m, "x", 7, "3,4");
+        program_maker_node(&m, "torch.ops.aten.linear.default", "product", "input=x weight=w");
+        program_maker_node(&m, "torch.ops.aten.tanh.default", "y", "self=product");
+        if (i == 1) program_maker_node(&m, "torch.ops.aten.mul.Tensor", "z", "self=y other=product");
+        program_maker_output(&m, i == 1 ? "z" : "y", 7, "3,6");
+        if (i == 2) program_maker_output(&m, "product", 7, "3,6");
+        maker_text file = program_maker_finish(&m);
+        nbx_context *ctx = new_context();
+        nbx_program *plain = load(ctx, &file, "epilogue"), *passed = load(ctx, &file, NULL);
+        assert_int_equal(commands_of(ctx, plain) - commands_of(ctx, passed), i == 0 ? 1 : 0);
+        if (i < 2) {
+            run(ctx, plain, 2, (int64_t[]){3, 4}, x, want);
+            run(ctx, passed, 2, (int64_t[]){3, 4}, x, found);
+            assert_memory_equal(want, found, sizeof want);
+        }
+        nbx_program_destroy(plain);
+        nbx_program_destroy(passed);
+        nbx_context_destroy(ctx);
+        maker_free(&file);
+    }
+}
+
 // --------------------------------------------------------------------------------------------------------------- plans
 static maker_text any_length(void) {
     program_maker m = {0};
@@ -344,6 +454,8 @@ int main(void) {
         cmocka_unit_test(written_and_returned_constants_are_not_folded),
         cmocka_unit_test(batch_norm_is_folded_into_its_convolution),
         cmocka_unit_test(shared_weights_are_not_folded),
+        cmocka_unit_test(elementwise_calls_join_a_convolution),
+        cmocka_unit_test(what_others_read_is_not_joined),
         cmocka_unit_test(plans_are_kept_by_shape_and_bounded),
         cmocka_unit_test(packed_weights_change_no_bits),
         cmocka_unit_test(packed_weights_keep_the_ceiling),

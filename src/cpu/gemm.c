@@ -200,6 +200,17 @@ static char *sums_of(const run *r, int64_t row, int64_t col, int64_t cols, char 
     return r->sums + ((row - r->row) * *ld + col) * size;
 }
 
+void gemm_report(const nbx_gemm *g, int64_t entry, int64_t row, int64_t rows, int64_t col, int64_t cols)
+{
+    for (int64_t i = row; g->finished != NULL && i < row + rows; i++)
+        g->finished(g->finished_arg, entry * g->batch_stride_c + i * g->row_stride_c + col, cols);
+}
+
+static void report_all(const nbx_gemm *g)
+{
+    for (int64_t entry = 0; entry < g->batch; entry++) gemm_report(g, entry, 0, g->m, 0, g->n);
+}
+
 // rows x cols of C over the chunk's values of k. a: the packed rows of the unit, unused when A is direct.
 static void do_unit(const run *r, int64_t row, int64_t rows, int64_t col, int64_t cols, const char *a, int64_t a_panel, char *thread)
 {
@@ -229,7 +240,9 @@ static void do_unit(const run *r, int64_t row, int64_t rows, int64_t col, int64_
         }
     }
     const bool in_c = p->sums_in_c && cols % p->lanes == 0;
-    if (r->k + r->ks == p->k && !in_c) kernels->finish(r->g, r->entry, row, rows, col, cols, sums, block.ld);
+    if (r->k + r->ks < p->k) return;
+    if (!in_c) kernels->finish(r->g, r->entry, row, rows, col, cols, sums, block.ld);
+    gemm_report(r->g, r->entry, row, rows, col, cols);
 }
 
 static void pack_a_panels(void *arg, int64_t begin, int64_t end, int thread)
@@ -327,21 +340,9 @@ static void without_products(const nbx_gemm *g, const gemm_kernels *kernels)
     for (int64_t entry = 0; entry < g->batch; entry++) kernels->finish(g, entry, 0, g->m, 0, g->n * reals, NULL, 0);
 }
 
-void nbx_gemm_run(const nbx_gemm *g, nbx_pool *pool, void *scratch)
+static void run_product(const nbx_gemm *g, const gemm_kernels *kernels, nbx_pool *pool, void *scratch)
 {
-    if (g->m == 0 || g->n == 0 || g->batch == 0) return;
-    const gemm_kernels *kernels = kernels_for(g);
-    if (kernels == NULL) {
-        nbx_gemm copy = *g; // the loop's argument is not const
-        nbx_parallel_for(pool, g->batch * g->m, grain_for(g->n * larger(1, g->k)), do_integer_rows, &copy);
-        return;
-    }
-    if (g->k == 0) {
-        without_products(g, kernels);
-        return;
-    }
-    nbx_gemm turned;
-    run r = {.g = turn(g, &turned) ? &turned : g};
+    run r = {.g = g};
     if (gemv_suits(r.g, kernels)) {
         gemv_run(r.g, kernels, pool, scratch);
         return;
@@ -362,6 +363,30 @@ void nbx_gemm_run(const nbx_gemm *g, nbx_pool *pool, void *scratch)
     }
 }
 
+void nbx_gemm_run(const nbx_gemm *g, nbx_pool *pool, void *scratch)
+{
+    if (g->m == 0 || g->n == 0 || g->batch == 0) return;
+    const gemm_kernels *kernels = kernels_for(g);
+    if (kernels == NULL) {
+        nbx_gemm copy = *g; // the loop's argument is not const
+        nbx_parallel_for(pool, g->batch * g->m, grain_for(g->n * larger(1, g->k)), do_integer_rows, &copy);
+        report_all(g);
+        return;
+    }
+    if (g->k == 0) {
+        without_products(g, kernels);
+        report_all(g);
+        return;
+    }
+    nbx_gemm turned;
+    if (turn(g, &turned)) {  // its columns are not adjacent
+        turned.finished = NULL;
+        run_product(&turned, kernels, pool, scratch);
+        report_all(g);
+    } else {
+        run_product(g, kernels, pool, scratch);
+    }
+}
 // ---- packing B once -------------------------------------------------------------------------------------------------
 
 static bool can_pack(nbx_dtype d) { return d == NBX_FLOAT32 || d == NBX_FLOAT64 || d == NBX_FLOAT16 || d == NBX_BFLOAT16; }

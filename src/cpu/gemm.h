@@ -60,6 +60,8 @@ typedef struct nbx_gemm {
     const void *packed_b;          // what nbx_gemm_pack_b wrote; then b and its strides are not used
     nbx_gemm_unpack unpack_b;      // NULL, or where B comes from instead of b (f32, f16 and bf16; one B for all of the batch)
     const void *weights;           // its first argument
+    void (*finished)(const void *arg, int64_t first, int64_t count); // NULL, or told of each stretch of C once it is final, in elements
+    const void *finished_arg;      // from c on; by any thread. Columns of C are adjacent, then (col_stride_c 1)
     int force_isa;                 // 0: the best. 1 + nbx_isa: that one, if the machine has it (tests)
 } nbx_gemm;
 

@@ -80,6 +80,9 @@ extern const gemm_kernels gemm_kernels_c128_baseline, gemm_kernels_c128_avx2, ge
 // Rows of C for integers wider than 8 bits, in plain loops.
 void gemm_integer_rows(const nbx_gemm *g, int64_t entry, int64_t row, int64_t rows);
 
+// C[row .. row + rows, col .. col + cols] of one entry is final.
+void gemm_report(const nbx_gemm *g, int64_t entry, int64_t row, int64_t rows, int64_t col, int64_t cols);
+
 // One element of C of an integer type from its sum: alpha, beta D and bias, wrapping.
 void gemm_store_integer(const nbx_gemm *g, int64_t entry, int64_t row, int64_t col, int64_t sum);
 

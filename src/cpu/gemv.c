@@ -94,6 +94,7 @@ static void do_pieces(void *arg, int64_t begin, int64_t end, int thread)
         w.ks = g->k;
         r->kernels->gemv(&w);
         r->kernels->finish(g, entry, 0, g->m, w.col, w.cols, w.sums, w.ld);
+        gemm_report(g, entry, 0, g->m, w.col, w.cols);
     }
 }
 
@@ -129,6 +130,7 @@ static void add_blocks(const gemv_run_state *r)
         for (int64_t i = 0; i < count; i++) total[i] += sums[i];
     }
     r->kernels->finish(r->g, 0, 0, r->g->m, 0, r->g->n, total, r->padded_n);
+    gemm_report(r->g, 0, 0, r->g->m, 0, r->g->n);
 }
 
 void gemv_run(const nbx_gemm *g, const gemm_kernels *kernels, nbx_pool *pool, void *scratch)

@@ -18,6 +18,7 @@ extern "C" {
 #endif
 
 typedef nbx_status (*nbx_op_fn)(nbx_op_call *call);
+typedef struct nbx_epilogue nbx_epilogue;
 
 typedef struct nbx_cost {
     double flops, bytes_read, bytes_written;
@@ -73,6 +74,9 @@ typedef struct nbx_op {
     uint32_t flags;
     const void *data;          // of the family: for instance which loop of the elementwise engine
     const nbx_packing *packing;  // NULL: weights are used as they lie
+    // NULL, or: does the kernel of the CPU run an epilogue on its one result, and is that faster than a call of its own? plain: the epilogue
+    // is one addition and one clamping at most (epilogue.h).
+    bool (*carries)(const nbx_op_call *call, bool plain);
 } nbx_op;
 
 // A kernel whose file includes cpu/simd.h is compiled once per ISA (f_baseline, f_avx2, f_avx512); others once.
@@ -99,11 +103,13 @@ struct nbx_op_call {
     size_t scratch_bytes;      // infer sets it
     void *scratch;             // kernels use it; 64-byte aligned, contents undefined
     void *packed;              // NULL, or the weight as the row's packing made it
+    nbx_epilogue *epilogue;    // NULL, or what is to be done to the result (epilogue.h); of recorded calls of rows that carry one
     nbx_pool *pool;            // for CPU kernels
     void *stream;              // for CUDA kernels
     size_t state_bytes;
     void *state;               // what infer or a first run keeps for the kernel: plain data (nbx_call_state)
     bool recorded;             // the call is kept and will run again
+    bool plan_only;            // an elementwise kernel only fills its state
     bool restride_out;         // infer may say what NBX_OP_RESTRIDE_OUT says, of this call
     nbx_value out[NBX_MAX_RESULTS];
     nbx_tensor **list;         // the tensors of a Tensor[] result, in a block of the scope

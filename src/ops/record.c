@@ -1,6 +1,7 @@
 // Recordings: appending calls, placing buffers, replaying.
 #include "ops/record.h"
 #include "core/memory.h"
+#include "ops/epilogue.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@ void nbx_recorder_tensors(const nbx_op_call *c, void (*visit)(void *arg, const n
     for (int k = 0; k < c->out_count; k++)
         if (c->out[k].kind == NBX_KIND_TENSOR) visit(arg, c->out[k].as.tensor);
     for (int k = 0; k < c->list_count; k++) visit(arg, c->list[k]);
+    for (int s = 0; c->epilogue && s < c->epilogue->count; s++) nbx_recorder_tensors(c->epilogue->steps[s], visit, arg);
 }
 
 static void release_tensor(void *arg, const nbx_tensor *t) {
@@ -46,11 +48,17 @@ static void free_lists(nbx_op_call *c) {
         if (c->args[i].kind == NBX_KIND_STRING) nbx_free((void *)c->args[i].as.string);
 }
 
-static void destroy_call(nbx_op_call *c) {
-    nbx_recorder_tensors(c, release_tensor, NULL);
+static void free_call(nbx_op_call *c) {
+    for (int s = 0; c->epilogue && s < c->epilogue->count; s++) free_call(c->epilogue->steps[s]);
+    nbx_free(c->epilogue);
     free_lists(c);
     nbx_free(c->state);
     nbx_free(c);
+}
+
+static void destroy_call(nbx_op_call *c) {
+    nbx_recorder_tensors(c, release_tensor, NULL);
+    free_call(c);
 }
 
 void nbx_recorder_destroy(nbx_recorder *r) {
@@ -85,7 +93,7 @@ nbx_storage *nbx_recorder_storage(nbx_context *ctx, nbx_device device, size_t by
     }
     nbx_storage_retain(s);
     s->plan = r->buffer_count;
-    r->buffers[r->buffer_count++] = (nbx_recorded_buffer){s, r->command_count, r->command_count, 0, made_by, false};
+    r->buffers[r->buffer_count++] = (nbx_recorded_buffer){s, r->command_count, r->command_count, 0, made_by, false, false};
     return s;
 }
 
@@ -227,7 +235,7 @@ nbx_status nbx_recorder_plan(nbx_context *ctx, nbx_recorder *r) {
     r->arena_bytes = r->unplanned_bytes = 0;
     int count = 0;
     for (int i = 0; i < r->buffer_count; i++) {
-        if (order[i]->exposed) continue;
+        if (order[i]->exposed || order[i]->unused) continue;
         count = place(placed, count, order[i]);
         const size_t end = order[i]->offset + aligned(order[i]->storage->bytes);
         if (end > r->arena_bytes) r->arena_bytes = end;
@@ -239,7 +247,7 @@ nbx_status nbx_recorder_plan(nbx_context *ctx, nbx_recorder *r) {
 
 void nbx_recorder_bind_at(nbx_context *ctx, nbx_recorder *r, void *base) {
     for (int i = 0; i < r->buffer_count; i++)
-        if (!r->buffers[i].exposed) r->buffers[i].storage->data = (char *)base + r->buffers[i].offset;
+        if (!r->buffers[i].exposed && !r->buffers[i].unused) r->buffers[i].storage->data = (char *)base + r->buffers[i].offset;
     for (int i = 0; i < r->command_count; i++) {
         nbx_op_call *c = r->commands[i];
         if (r->scratch[i] >= 0) c->scratch = r->buffers[r->scratch[i]].storage->data;

@@ -14,6 +14,7 @@ typedef struct nbx_recorded_buffer {
     size_t offset;          // in the arena
     const char *made_by;    // operator name, for messages
     bool exposed;           // not in the arena: whoever replays sets storage->data
+    bool unused;            // no command touches it any more
 } nbx_recorded_buffer;
 
 struct nbx_recorder {
@@ -36,7 +37,7 @@ void nbx_recorder_destroy(nbx_recorder *r);
 nbx_storage *nbx_recorder_storage(nbx_context *ctx, nbx_device device, size_t bytes, const char *made_by);
 nbx_status nbx_recorder_append(nbx_context *ctx, const nbx_op_call *call);
 
-// Visits the tensors of a recorded call: arguments, then results.
+// Visits the tensors of a recorded call: arguments, then results, then those of its epilogue.
 void nbx_recorder_tensors(const nbx_op_call *call, void (*visit)(void *arg, const nbx_tensor *t), void *arg);
 
 // Marks a storage as alive after the last command (outputs, state).

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "ops/epilogue.h"
 #include "ops/record.h"
 #include "ops/symbolic/symbolic.h"
 #include "program/autocast.h"
@@ -212,13 +213,38 @@ void nbx_trace_name(nbx_context *ctx, const nbx_trace *trace, int command) {
                     node->source[0] ? ", at " : "", node->source);
 }
 
+static void renumber(nbx_trace *trace, const int *before) {
+    for (int i = 0; i < trace->count; i++) trace->spans[i].begin = before[trace->spans[i].begin], trace->spans[i].end = before[trace->spans[i].end];
+}
+
+nbx_status nbx_trace_finish(nbx_context *ctx, nbx_trace *trace, nbx_recorder *r, bool joins) {
+    const size_t bytes = sizeof(int) * ((size_t)r->command_count + 1);
+    int *before = joins && trace ? nbx_alloc(bytes) : NULL;
+    if (joins && trace && !before) return nbx_fail_memory(ctx, bytes, "a plan");
+    const nbx_status status = joins ? nbx_recorder_join(ctx, r, before) : NBX_OK;
+    if (before && status == NBX_OK) renumber(trace, before);
+    nbx_free(before);
+    return status == NBX_OK ? nbx_recorder_plan(ctx, r) : status;
+}
+
+// "aten::convolution + relu" for a call with an epilogue.
+static const char *name_call(const nbx_op_call *c, char *text, size_t size) {
+    size_t used = (size_t)snprintf(text, size, "%s", c->op->name);
+    for (int s = 0; c->epilogue && s < c->epilogue->count && used < size; s++) {
+        const char *name = strstr(c->epilogue->steps[s]->op->name, "::");
+        used += (size_t)snprintf(text + used, size - used, " + %s", name ? name + 2 : c->epilogue->steps[s]->op->name);
+    }
+    return text;
+}
+
 void nbx_trace_report(const nbx_trace *trace, const nbx_recorder *r, const double *seconds, nbx_command_report_fn see, void *arg) {
     for (int i = 0; i < r->command_count; i++) {
         nbx_cost cost;
         nbx_call_cost(r->commands[i], &cost);
         const nbx_trace_span *span = nbx_trace_find(trace, i);
         const nbx_node *node = span ? &span->graph->nodes[span->node] : NULL;
-        const nbx_command_report report = {r->commands[i]->op->name, node ? node->target : "", node ? node->source : "", cost.flops,
+        char name[128];
+        const nbx_command_report report = {name_call(r->commands[i], name, sizeof name), node ? node->target : "", node ? node->source : "", cost.flops,
                                            cost.bytes_read + cost.bytes_written, cost.scratch_bytes, seconds ? seconds[i] : 0};
         see(arg, &report);
     }

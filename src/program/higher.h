@@ -40,6 +40,8 @@ typedef struct nbx_trace {
 const nbx_trace_span *nbx_trace_find(const nbx_trace *trace, int command);
 // One report for each command of a recording. seconds may be NULL.
 void nbx_trace_report(const nbx_trace *trace, const nbx_recorder *r, const double *seconds, nbx_command_report_fn see, void *arg);
+// The last pass: elementwise calls become epilogues of what makes their operands (ops/epilogue.h), then buffers get their places.
+nbx_status nbx_trace_finish(nbx_context *ctx, nbx_trace *trace, nbx_recorder *r, bool joins);
 // Puts the node of a command in front of the failure on hand.
 void nbx_trace_name(nbx_context *ctx, const nbx_trace *trace, int command);
 

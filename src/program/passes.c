@@ -215,6 +215,7 @@ bool nbx_passes_run(nbx_context *ctx, nbx_program *p, const char *without) {
         {"fold", fold}, {"batch_norm", nbx_pass_batch_norm}, {"dead", drop_dead},
     };
     nbx_pass pass = {.ctx = ctx, .p = p, .graph = p->graph};
+    p->unjoined = is_left_out(without, "epilogue");
     if (p->problems.count || nbx_last_status(ctx) != NBX_OK) return true;
     bool good = survey(&pass);
     for (size_t i = 0; i < sizeof all / sizeof *all && good; i++) good = is_left_out(without, all[i].name) || all[i].run(&pass);

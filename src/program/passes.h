@@ -3,6 +3,7 @@
 //   fold        a node whose arguments are all constants is run once, at load
 //   batch_norm  a batch norm in evaluation mode behind a convolution is folded into the convolution's weights
 //   dead        a node whose results nobody reads, and which does nothing else, is dropped
+//   epilogue    not of the graph but of each recording (nbx_trace_finish): elementwise calls run piece by piece on what was just made
 #ifndef NBX_PROGRAM_PASSES_H
 #define NBX_PROGRAM_PASSES_H
 

@@ -71,7 +71,7 @@ static nbx_status record(nbx_context *ctx, const nbx_program *p, const nbx_value
     nbx_scope_close(ctx, scope, NULL);
     nbx_free(inputs);
     nbx_free(outputs);
-    return status == NBX_OK ? nbx_recorder_plan(ctx, r) : status;
+    return status == NBX_OK ? nbx_trace_finish(ctx, trace, r, !p->unjoined) : status;
 }
 
 // ------------------------------------------------------------------------------------------------------------- ceiling

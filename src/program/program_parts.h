@@ -79,6 +79,7 @@ struct nbx_program {
     size_t memory_ceiling;
     nbx_packed_weights packed;
     bool packs;               // it is open
+    bool unjoined;            // elementwise calls run by themselves (the pass "epilogue" is left out)
 };
 
 // signature.c: sources, sinks, inputs, outputs, symbols and guards from the JSON of a program. false: fails ctx.

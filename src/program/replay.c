@@ -106,7 +106,7 @@ static bool record(nbx_context *ctx, const nbx_program *p, nbx_plan *plan, nbx_t
     bool good = place_inputs(ctx, p, plan, weights, inputs, values) && body(arg, &run, values, plan->results) == NBX_OK;
     ctx->recorder = NULL;
     *dependent = !good && nbx_last_status(ctx) == NBX_ERROR_DATA_DEPENDENT;
-    good = good && expose_results(ctx, p, plan) && nbx_recorder_plan(ctx, plan->recorder) == NBX_OK;
+    good = good && expose_results(ctx, p, plan) && nbx_trace_finish(ctx, &plan->trace, plan->recorder, !p->unjoined) == NBX_OK;
     nbx_scope_close(ctx, scope, NULL);
     nbx_free(values);
     return good;

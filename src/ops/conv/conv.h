@@ -7,7 +7,7 @@
 #define NBX_OPS_CONV_H
 
 #include "cpu/pool.h"
-#include "ops/op.h"
+#include "ops/epilogue.h"
 
 #define CONV_DIMS 3
 
@@ -24,12 +24,15 @@ typedef struct nbx_conv {
     const char *input, *weight, *bias;
     char *output;
     float *packed;  // NULL, or the weights in the blocked kernel's tiles
+    const nbx_epilogue *epilogue;
 } nbx_conv;
 
 // Describes a call of aten::convolution (its arguments in that order).
 void nbx_conv_of(const nbx_op_call *c, nbx_conv *p);
 size_t nbx_conv_scratch(const nbx_conv *p, int threads);
 size_t nbx_conv_packed_bytes(const nbx_conv *p);  // of the weights in tiles; 0: they are used as they lie
+bool nbx_conv_channels_suit(const nbx_conv *p);  // may channels of the result be the lanes? With packed weights, or enough positions
+size_t nbx_conv_panel_bytes(const nbx_conv *p);   // of the weights in panels of 16 channels of the result
 
 // Positions of phase `index` along dim d: first, step, and how many; a tap k reaches them when its shift is whole.
 typedef struct conv_axis {

@@ -6,6 +6,7 @@
 #include "cpu/gemm_load.h"
 #include "cpu/tile_simd.h"
 #include "ops/conv/conv_kernels.h"
+#include "ops/epilogue_simd.h"
 
 #define INNER 128  // terms between two visits to the sums: a tile's part of the expansion, 24 KiB at most, stays in L1
 
@@ -19,6 +20,8 @@ typedef struct conv_job {
     char *threads;
     int64_t out_block, out_blocks;  // channels of the result per task
     int64_t first_tile, packed_tiles;  // what is to be packed, of all groups and phases
+    nbx_epilogue_plain end;  // of float32: what is done to a vector before it is stored
+    bool ends_tiles;         // float32, and more than that: the steps run on the sums of some lanes
 } conv_job;
 
 // ---------------------------------------------------------------------------------------------------------- preparation
@@ -199,14 +202,17 @@ static void find_runs(const conv_job *job, const conv_block *b, const int64_t *s
     }
 }
 
-TILE_INLINE void store_row(const conv_runs *runs, const float *sums, float bias, char *out, int64_t step, nbx_dtype d) {
+TILE_INLINE void store_row(const conv_job *job, const conv_runs *runs, const float *sums, float bias, char *out, int64_t step, nbx_dtype d) {
+    const int64_t first = ((const char *)out - job->p->output) / (int64_t)sizeof(float);
     for (int r = 0; r < runs->count; r++) {
         const float *from = sums + runs->run[r].lane;
         const int64_t at = runs->run[r].out;
         const int length = runs->run[r].length;
         for (int i = 0; i < length; i += 16) {
-            const vf32 y = v_add(v_load(from + i), v_set1(bias));
             const int lanes = length - i < 16 ? length - i : 16;
+            vf32 y = v_load(from + i);
+            if (!job->ends_tiles) y = v_add(y, v_set1(bias));
+            if (d == NBX_FLOAT32 && step == 1) y = epilogue_plain(y, &job->end, first + at + i, lanes);
             if (step == 1 && d == NBX_FLOAT32) {
                 v_store_n((float *)out + at + i, y, lanes);
             } else if (step == 1 && lanes == 16) {
@@ -232,9 +238,9 @@ static void store_rows(const conv_job *job, const conv_block *b, const conv_runs
         const int64_t c = b->group * p->out_channels + channel + i;
         const float bias = p->bias ? load_real_f32(p->dtype, p->bias, c * p->bias_stride) : 0;
         char *out = p->output + (b->batch * p->out_stride[0] + c * p->out_stride[1]) * bytes;
-        if (p->dtype == NBX_FLOAT16) store_row(runs, sums, bias, out, step, NBX_FLOAT16);
-        else if (p->dtype == NBX_BFLOAT16) store_row(runs, sums, bias, out, step, NBX_BFLOAT16);
-        else store_row(runs, sums, bias, out, step, NBX_FLOAT32);
+        if (p->dtype == NBX_FLOAT16) store_row(job, runs, sums, bias, out, step, NBX_FLOAT16);
+        else if (p->dtype == NBX_BFLOAT16) store_row(job, runs, sums, bias, out, step, NBX_BFLOAT16);
+        else store_row(job, runs, sums, bias, out, step, NBX_FLOAT32);
     }
 }
 
@@ -257,6 +263,8 @@ typedef struct conv_target {
     int64_t row;       // from a channel to the next
     int lanes;
     float bias[TILE_ROWS];
+    const nbx_epilogue_plain *end;
+    int64_t at;        // of out in the result
 } conv_target;
 
 TILE_INLINE void sum_tile(const float *w, int64_t row, int64_t step, const float *x, const int32_t *offset, int64_t x_step, int64_t count,
@@ -276,8 +284,10 @@ TILE_INLINE void sum_tile(const float *w, int64_t row, int64_t step, const float
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
             float *to = target->out + i * target->row + v * 16;
-            if (v + 1 < vectors || last == 16) v_store(to, v_add(c[i][v], bias));
-            else v_store_n(to, v_add(c[i][v], bias), last);
+            const int lanes = v + 1 < vectors ? 16 : last;
+            const vf32 y = epilogue_plain(v_add(c[i][v], bias), target->end, target->at + i * target->row + v * 16, lanes);
+            if (lanes == 16) v_store(to, y);
+            else v_store_n(to, y, lanes);
         }
     }
 }
@@ -316,15 +326,63 @@ static void sum_lanes(const float *w, int64_t row, int64_t step, const float *x,
 static const conv_target *target_of(const conv_job *job, const conv_block *b, const conv_runs *runs, int lanes, int64_t channel, int64_t skip,
                                     conv_target *target) {
     const nbx_conv *p = job->p;
-    if (p->dtype != NBX_FLOAT32 || skip != 0 || channel + TILE_ROWS > p->out_channels || runs->count != 1 || runs->run[0].length != lanes ||
+    if (p->dtype != NBX_FLOAT32 || job->ends_tiles || skip != 0 || channel + TILE_ROWS > p->out_channels || runs->count != 1 || runs->run[0].length != lanes ||
         b->phase->axis[2].step * p->out_stride[4] != 1)
         return NULL;
     const int64_t c = b->group * p->out_channels + channel;
     target->out = (float *)p->output + b->batch * p->out_stride[0] + c * p->out_stride[1] + runs->run[0].out;
     target->row = p->out_stride[1];
+    target->end = &job->end;
+    target->at = target->out - (float *)p->output;
     target->lanes = lanes;
     for (int i = 0; i < TILE_ROWS; i++) target->bias[i] = p->bias ? ((const float *)p->bias)[(c + i) * p->bias_stride] : 0;
     return target;
+}
+
+// The sums of some lanes of a few channels, and the same elements of another tensor.
+typedef struct lanes_end {
+    const conv_job *job;
+    const conv_block *b;
+    const conv_runs *runs;
+    int64_t first_tile, last_tile;
+} lanes_end;
+
+static int64_t first_channel(const conv_job *job, int64_t tile) {
+    const int64_t last = job->p->out_channels - TILE_ROWS;
+    return !job->weights && tile * TILE_ROWS > last ? last : tile * TILE_ROWS;
+}
+
+static void gather_lanes(const void *arg, const void *data, float *to) {
+    const lanes_end *e = arg;
+    const nbx_conv *p = e->job->p;
+    const int64_t step = e->b->phase->axis[2].step * p->out_stride[4];
+    for (int64_t t = e->first_tile; t < e->last_tile; t++)
+        for (int64_t i = 0; i < TILE_ROWS; i++, to += TILE_LANES) {
+            const int64_t c = first_channel(e->job, t) + i;
+            const float *from = (const float *)data + e->b->batch * p->out_stride[0] + (e->b->group * p->out_channels + c) * p->out_stride[1];
+            memset(to, 0, TILE_LANES * sizeof *to);
+            for (int r = 0; r < e->runs->count && c < p->out_channels; r++)
+                for (int l = 0; l < e->runs->run[r].length; l++) to[e->runs->run[r].lane + l] = from[e->runs->run[r].out + l * step];
+        }
+}
+
+// Bias, epilogue and storing of all channels of some lanes, whose sums lie behind one another.
+static void end_lanes(const conv_job *job, const conv_block *b, const conv_runs *runs, int64_t first_tile, int64_t last_tile, float *sums) {
+    const nbx_conv *p = job->p;
+    const int64_t floats = (last_tile - first_tile) * TILE_ROWS * TILE_LANES;
+    const lanes_end e = {job, b, runs, first_tile, last_tile};
+    float *at = sums;
+    for (int64_t t = first_tile; t < last_tile; t++)
+        for (int64_t i = 0; i < TILE_ROWS; i++, at += TILE_LANES) {
+            const int64_t c = b->group * p->out_channels + first_channel(job, t) + i;
+            const float bias = p->bias && c < p->groups * p->out_channels ? ((const float *)p->bias)[c * p->bias_stride] : 0;
+            for (int v = 0; v < TILE_LANES; v += 16) v_store(at + v, v_add(v_load(at + v), v_set1(bias)));
+        }
+    nbx_epilogue_run_tile(p->epilogue, sums, floats, sums + floats, gather_lanes, &e);
+    for (int64_t t = first_tile; t < last_tile; t++) {
+        const int64_t skip = t * TILE_ROWS - first_channel(job, t), left = p->out_channels - t * TILE_ROWS;
+        store_rows(job, b, runs, sums + ((t - first_tile) * TILE_ROWS + skip) * TILE_LANES, t * TILE_ROWS, left < TILE_ROWS ? left : TILE_ROWS);
+    }
 }
 
 // All channels of the result in [begin, end) for up to TILE_LANES positions whose inputs start at x.
@@ -343,17 +401,29 @@ static void compute_lanes(const conv_job *job, const conv_block *b, const float 
             conv_target space;
             const conv_target *target = last ? target_of(job, b, runs, lanes, channel, skip, &space) : NULL;
             sum_lanes(w + k * step, row, step, offset ? x : x + k * x_step, offset ? offset + k : NULL, x_step, count, at, k == 0, target, lanes);
-            if (last && !target) store_rows(job, b, runs, at + skip * TILE_LANES, channel + skip, left < TILE_ROWS ? left : TILE_ROWS);
+            if (last && !target && !job->ends_tiles) store_rows(job, b, runs, at + skip * TILE_LANES, channel + skip, left < TILE_ROWS ? left : TILE_ROWS);
         }
     }
+    if (job->ends_tiles) end_lanes(job, b, runs, first_tile, last_tile, sums);
 }
 
 // ------------------------------------------------------------------------------------------------------------ one block
+enum { REPORTED_FLOATS = 16384 };  // of the result that wait in the caches for the epilogue, or more
+
+// Channels [begin, end) of rows [row, row + rows) and columns [column, column + columns) of a block are done; of all its slices.
+static void report(const conv_job *job, const conv_block *b, int64_t begin, int64_t end, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+    const nbx_conv *p = job->p;
+    if (!p->epilogue || job->ends_tiles || p->dtype == NBX_FLOAT32 || !nbx_conv_reports(p)) return;
+    for (int64_t z = 0; z < b->count[0]; z++)
+        nbx_conv_report(p, &(conv_part){b->batch, b->start[0] + z, b->group * p->out_channels + begin, end - begin, b->start[1] + row, rows, b->start[2] + column, columns});
+}
+
 static void compute_expanded(const conv_job *job, const conv_block *b, const float *x, int64_t begin, int64_t end, float *sums) {
     const int64_t *size = job->plan->size;
     const int32_t *offset = job->offsets + job->p->in_channels * b->phase->first_tap;
     const int64_t total = ((b->count[0] - 1) * size[1] + b->count[1] - 1) * size[2] + b->count[2];
     conv_runs runs;
+    int64_t reported = 0;
     for (int64_t flat = 0; flat < total;) {
         const int64_t col = flat % size[2];
         if (col >= b->count[2]) {  // nothing but halo up to the next row
@@ -364,7 +434,12 @@ static void compute_expanded(const conv_job *job, const conv_block *b, const flo
         find_runs(job, b, size, flat, lanes, &runs);
         if (runs.count) compute_lanes(job, b, x + flat, offset, 0, &runs, lanes, begin, end, sums);
         flat += TILE_LANES;
+        const int64_t done = b->count[0] > 1 || flat < b->count[2] ? 0 : (flat - b->count[2]) / size[2] + 1;
+        if ((done - reported) * b->count[2] * (end - begin) < REPORTED_FLOATS || done >= b->count[1]) continue;
+        report(job, b, begin, end, reported, done - reported, 0, b->count[2]);
+        reported = done;
     }
+    report(job, b, begin, end, reported, b->count[1] - reported, 0, b->count[2]);
 }
 
 // Rows of an image behind one another, `piece` floats at a time; what is too much of one is overwritten by the next.
@@ -395,12 +470,14 @@ static void compute_columns(const conv_job *job, const conv_block *b, const floa
         find_runs(job, b, b->count, i, lanes, &runs);
         compute_lanes(job, b, columns + i, NULL, job->plan->columns, &runs, lanes, begin, end, sums);
     }
+    report(job, b, begin, end, 0, b->count[1], 0, b->count[2]);
 }
 
 // The last lanes of a row, which a whole vector may not read, are copied.
 static void compute_direct(const conv_job *job, const conv_block *b, float *copy, int64_t begin, int64_t end, float *sums) {
     const nbx_conv *p = job->p;
     conv_runs runs = {.count = 1};
+    int64_t reported = 0;
     for (int64_t i = 0; i < b->count[2]; i += TILE_LANES) {
         const int lanes = (int)(b->count[2] - i < TILE_LANES ? b->count[2] - i : TILE_LANES);
         const int64_t at = b->start[0] * p->in_stride[2] + b->start[1] * p->in_stride[3] + b->start[2] + i;
@@ -413,6 +490,9 @@ static void compute_direct(const conv_job *job, const conv_block *b, float *copy
         runs.run[0].lane = 0, runs.run[0].length = lanes;
         runs.run[0].out = b->start[0] * p->out_stride[2] + b->start[1] * p->out_stride[3] + (b->start[2] + i) * p->out_stride[4];
         compute_lanes(job, b, x, NULL, step, &runs, lanes, begin, end, sums);
+        if ((i + lanes - reported) * (end - begin) < REPORTED_FLOATS && i + lanes < b->count[2]) continue;
+        report(job, b, begin, end, 0, 1, reported, i + lanes - reported);
+        reported = i + lanes;
     }
 }
 
@@ -479,6 +559,7 @@ nbx_status NBX_KERNEL(conv_pack)(nbx_op_call *call, int64_t piece, int64_t piece
     nbx_conv p;
     conv_plan plan;
     nbx_conv_of(call, &p);
+    if (nbx_conv_channels_suit(&p)) return NBX_KERNEL(conv_channels_pack)(call->pool, &p, piece, pieces), NBX_OK;
     nbx_conv_plan(&p, call->ctx->threads, &plan);
     const int64_t tiles = p.groups * plan.phases * tiles_of(&p), step = (tiles + pieces - 1) / pieces, first = piece * step;
     conv_job job = {.p = &p, .plan = &plan, .weights = p.packed, .first_tile = first, .packed_tiles = tiles - first < step ? tiles - first : step};
@@ -491,6 +572,9 @@ void NBX_KERNEL(conv_blocked)(nbx_pool *pool, const nbx_conv *p, void *scratch, 
     nbx_conv_plan(p, threads, &plan);
     conv_job job = {.p = p, .plan = &plan, .weights = p->packed ? p->packed : plan.pack ? (float *)((char *)scratch + plan.weights_at) : NULL,
                     .packed_tiles = plan.pack ? p->groups * plan.phases * tiles_of(p) : 0};
+    const bool vectors = p->out_stride[4] == 1 && (!p->transposed || p->stride[2] == 1);
+    job.ends_tiles = p->epilogue && p->dtype == NBX_FLOAT32 && !(nbx_epilogue_is_plain(p->epilogue, &job.end) && vectors);
+    if (job.ends_tiles || p->dtype != NBX_FLOAT32) job.end = (nbx_epilogue_plain){0};
     prepare(pool, &job, scratch);
     const int64_t blocks = p->batch * p->groups * plan.phases * plan.blocks[0] * plan.blocks[1] * plan.blocks[2];
     int64_t parts = (p->out_channels + CONV_OUT_BLOCK - 1) / CONV_OUT_BLOCK;

@@ -6,6 +6,7 @@
 #include "cpu/gemm_load.h"
 #include "cpu/tile_simd.h"
 #include "ops/conv/conv_kernels.h"
+#include "ops/epilogue_simd.h"
 
 #define ROWS 4  // of the result at a time, or vectors of a single row: four sums hide the latency of each other's multiply-adds
 #define MAX_KERNEL 7  // of those with code of their own
@@ -24,6 +25,7 @@ typedef struct depthwise_channel {
     const float *taps;            // [kz][ky][kx]
     float bias;
     int64_t z;                    // input slice of tap 0
+    const nbx_epilogue_plain *end;
 } depthwise_channel;
 
 static const float *row_of(const nbx_conv *p, const depthwise_channel *c, int64_t z, int64_t y) {
@@ -49,8 +51,9 @@ TILE_INLINE vf32 spread(const nbx_conv *p, const depthwise_channel *c, const flo
     return v_load(lanes);
 }
 
-TILE_INLINE void store(const nbx_conv *p, char *row, int64_t x, vf32 y, int count) {
+TILE_INLINE void store(const nbx_conv *p, const depthwise_channel *c, char *row, int64_t x, vf32 y, int count) {
     const int64_t step = p->out_stride[4];
+    if (c->end) y = epilogue_plain(y, c->end, (row - p->output) / (int64_t)sizeof(float) + x, count);
     if (step == 1 && p->dtype == NBX_FLOAT32 && count == 16) {
         v_store((float *)row + x, y);
     } else if (step == 1 && p->dtype == NBX_FLOAT32) {
@@ -128,7 +131,7 @@ TILE_INLINE void some_rows(const nbx_conv *p, const depthwise_channel *c, int64_
         if (inside) block_rows(line, c->taps, kept, sum, at, size, true, count, kernel, stride);
         else block_rows(line, c->taps, kept, sum, at, size, false, count, kernel, stride);
 #pragma GCC unroll 4
-        for (int i = 0; i < count; i++) store(p, out + i * next, x, sum[i], lanes);
+        for (int i = 0; i < count; i++) store(p, c, out + i * next, x, sum[i], lanes);
     }
 }
 
@@ -154,7 +157,7 @@ TILE_INLINE void some_rows_of_any(const nbx_conv *p, const depthwise_channel *c,
 #pragma GCC unroll 4
         for (int i = 0; i < rows * vectors; i++) {
             const int64_t column = x + i % vectors * 16, left = columns - column;
-            if (left > 0) store(p, out + i / vectors * next, column, sum[i], left < 16 ? (int)left : 16);
+            if (left > 0) store(p, c, out + i / vectors * next, column, sum[i], left < 16 ? (int)left : 16);
         }
     }
 }
@@ -240,6 +243,8 @@ static void depthwise_tasks(void *arg, int64_t begin, int64_t end, int thread) {
     float *zeros = taps + job->plan.zeros_at, *rows = taps + job->plan.rows_at;
     memset(zeros, 0, (size_t)p->in[2] * sizeof *zeros);
     const all_rows_fn run = choose_rows(p);
+    nbx_epilogue_plain last;
+    const bool plain = p->epilogue && p->dtype == NBX_FLOAT32 && p->out_stride[4] == 1 && nbx_conv_reports(p) && nbx_epilogue_is_plain(p->epilogue, &last);
     for (int64_t task = begin; task < end; task++) {
         const int64_t y = task % bands * band, channel = task / bands % (p->groups * p->out_channels);
         const int64_t image = task / bands / (p->groups * p->out_channels), z = image % p->out[0], n = image / p->out[0];
@@ -248,10 +253,12 @@ static void depthwise_tasks(void *arg, int64_t begin, int64_t end, int thread) {
         char *out = p->output + (n * p->out_stride[0] + channel * p->out_stride[1] + z * p->out_stride[2] + y * p->out_stride[3]) * bytes;
         depthwise_channel c = {.first = (const float *)in, .step = p->in_stride[4], .line = p->in_stride[3], .slice = p->in_stride[2],
                                .zeros = zeros, .taps = taps, .z = z * p->stride[0] - p->padding[0]};
+        if (plain) c.end = &last;
         c.bias = p->bias ? load_real_f32(p->dtype, p->bias, channel * p->bias_stride) : 0;
         load_taps(p, channel, taps);
         if (p->dtype != NBX_FLOAT32) widen(p, in, y, height, rows, &c);
         run(p, &c, y, height, out);
+        if (!plain && nbx_conv_reports(p)) nbx_conv_report(p, &(conv_part){n, z, channel, 1, y, height, 0, p->out[2]});
     }
 }
 

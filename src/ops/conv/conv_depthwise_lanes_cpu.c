@@ -172,12 +172,14 @@ static void lanes_tasks(void *arg, int64_t begin, int64_t end, int thread) {
         load_taps(p, channel, taps);
         if (!job->plan.turns) {
             run(p, &v, z, y, height);
+            if (p->groups % 16 == 0) nbx_conv_report(p, &(conv_part){n, z, channel, 16, y, height, 0, p->out[2]});
             continue;
         }
         turn_in((const float *)in + z * p->in_stride[2], p->in_stride[1], area_in, turned_in);
         v = (lanes_view){(const char *)turned_in - z * area_in * 16 * bytes, (char *)turned_out, area_in * 16, p->in[2] * 16, 16, p->out[2] * 16, 16, taps};
         run(p, &v, z, y, height);
         turn_out(turned_out, area_out, (float *)out, p->out_stride[1]);
+        if (p->groups % 16 == 0) nbx_conv_report(p, &(conv_part){n, z, channel, 16, y, height, 0, p->out[2]});
     }
 }
 
@@ -187,4 +189,5 @@ void NBX_KERNEL(conv_depthwise_lanes)(nbx_pool *pool, const nbx_conv *p, void *s
     const int64_t tasks = p->batch * p->out[0] * ((p->groups + 15) / 16) * ((p->out[1] + job.plan.band - 1) / job.plan.band);
     const int64_t work = job.plan.band * p->out[2] * (p->kernel[0] * p->kernel[1] * p->kernel[2] + 4);
     nbx_parallel_for(pool, tasks, 1 + 16384 / work, lanes_tasks, &job);
+    if (p->groups % 16) nbx_epilogue_run_all(p->epilogue, pool);
 }

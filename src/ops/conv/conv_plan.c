@@ -18,14 +18,36 @@ bool nbx_conv_is_blocked(const nbx_conv *p) {
 static int64_t at_least(int64_t x, int64_t least) { return x < least ? least : x; }
 static int64_t at_most(int64_t x, int64_t most) { return x > most ? most : x; }
 
-// Is every filter one run of floats, in the order channel, depth, height, width?
-static bool filters_are_runs(const nbx_conv *p) {
+bool conv_filters_are_runs(const nbx_conv *p) {
     int64_t step = 1;
     for (int d = CONV_DIMS - 1; d >= 0; d--) {
         if (p->kernel[d] != 1 && p->weight_stride[2 + d] != step) return false;
         step *= p->kernel[d];
     }
     return p->in_channels == 1 || p->weight_stride[1] == step;
+}
+
+bool nbx_conv_reports(const nbx_conv *p) { return !p->transposed && (p->out_stride[4] == 1 || p->out_stride[1] == 1); }
+
+static void report_row(const nbx_conv *p, const conv_part *part, int64_t at) {
+    const int64_t all = p->groups * p->out_channels;
+    if (part->channels == all && p->out_stride[4] == all) {
+        nbx_epilogue_run(p->epilogue, at, part->columns * all);
+        return;
+    }
+    for (int64_t x = 0; x < part->columns; x++) nbx_epilogue_run(p->epilogue, at + x * p->out_stride[4], part->channels);
+}
+
+void nbx_conv_report(const nbx_conv *p, const conv_part *part) {
+    const int64_t *stride = p->out_stride;
+    const int64_t at = part->image * stride[0] + part->channel * stride[1] + part->slice * stride[2] + part->row * stride[3] + part->column * stride[4];
+    if (!p->epilogue) return;
+    for (int64_t y = 0; y < part->rows && stride[4] != 1; y++) report_row(p, part, at + y * stride[3]);
+    if (stride[4] != 1) return;
+    const bool whole = part->columns == stride[3] || part->rows == 1;
+    for (int64_t c = 0; c < part->channels; c++)
+        for (int64_t y = 0; y < (whole ? 1 : part->rows); y++)
+            nbx_epilogue_run(p->epilogue, at + c * stride[1] + y * stride[3], whole ? part->rows * part->columns : part->columns);
 }
 
 // Range of positions a dim has (of the largest phase), and how far the taps reach beyond a position.
@@ -51,7 +73,7 @@ static void measure_axis(const nbx_conv *p, conv_plan *plan, int d, int64_t *pos
 }
 
 // May a tile read the input where it lies? Kernel and stride 1, no padding, rows of consecutive floats.
-static bool reads_directly(const nbx_conv *p) {
+bool nbx_conv_reads_rows(const nbx_conv *p) {
     for (int d = 0; d < CONV_DIMS; d++)
         if (p->kernel[d] != 1 || p->stride[d] != 1 || p->padding[d] != 0) return false;
     return p->dtype == NBX_FLOAT32 && !p->transposed && p->in_stride[4] == 1 && p->in[2] >= 2 * CONV_MAX_LANES;
@@ -72,7 +94,7 @@ static void choose_block(const nbx_conv *p, conv_plan *plan, const int64_t *posi
     slice = times(slice, plan->block[2] + halo[2]);
     plan->block[1] = at_most(positions[1], at_least(floats / slice - halo[1], 1));
     plan->block[0] = 1;
-    plan->direct = reads_directly(p);
+    plan->direct = nbx_conv_reads_rows(p);
     if (plan->direct) {
         plan->block[1] = 1;
     } else if (plan->block[1] == positions[1] && plan->block[2] == positions[2]) {
@@ -90,7 +112,7 @@ static void choose_block(const nbx_conv *p, conv_plan *plan, const int64_t *posi
 
 // The blocked kernel reads weights in tiles: where they are not floats in runs, they are copied to some.
 static bool must_pack(const nbx_conv *p) {
-    return p->dtype != NBX_FLOAT32 || p->transposed || !filters_are_runs(p) || p->out_channels < CONV_MAX_ROWS;
+    return p->dtype != NBX_FLOAT32 || p->transposed || !conv_filters_are_runs(p) || p->out_channels < CONV_MAX_ROWS;
 }
 
 // Of all tiles, whatever the rows of a tile of the instruction set are.
@@ -100,6 +122,7 @@ static size_t tiles_bytes(const nbx_conv *p, int64_t inner) {
 }
 
 size_t nbx_conv_packed_bytes(const nbx_conv *p) {
+    if (nbx_conv_channels_suit(p)) return nbx_conv_panel_bytes(p);
     if (nbx_conv_is_depthwise(p) || !nbx_conv_is_blocked(p) || !must_pack(p)) return 0;
     return tiles_bytes(p, p->in_channels * p->kernel[0] * p->kernel[1] * p->kernel[2]);
 }
@@ -147,7 +170,7 @@ void nbx_conv_plan(const nbx_conv *p, int threads, conv_plan *plan) {
     plan->threads_at = plan->total;
     place(&plan->thread_bytes, (size_t)(plan->channel * p->in_channels + 2 * CONV_MAX_LANES) * sizeof(float));
     choose_columns(p, plan);
-    plan->sums_floats = block * CONV_MAX_LANES;
+    plan->sums_floats = 2 * block * CONV_MAX_LANES;  // the second half for an epilogue
     place(&plan->thread_bytes, (size_t)plan->sums_floats * sizeof(float));
     place(&plan->thread_bytes, plan->columns ? (size_t)(plan->columns * inner + 32) * sizeof(float) : 0);
     plan->total += plan->thread_bytes * (size_t)threads;
@@ -188,8 +211,16 @@ void nbx_conv_lanes_plan(const nbx_conv *p, conv_lanes_plan *plan) {
     plan->thread_bytes = (size_t)(plan->out_at + (plan->turns ? p->out[1] * p->out[2] * 16 : 0)) * sizeof(float);
 }
 
+// Packed weights come later, and may bring another kernel.
+static size_t dense_scratch(const nbx_conv *p, int threads) {
+    conv_plan plan = {0};
+    conv_channels_plan channels = {0};
+    if (nbx_conv_channels_suit(p)) nbx_conv_channels_plan(p, threads, &channels);
+    if (!nbx_conv_is_channels(p)) nbx_conv_plan(p, threads, &plan);
+    return plan.total > channels.total ? plan.total : channels.total;
+}
+
 size_t nbx_conv_scratch(const nbx_conv *p, int threads) {
-    conv_plan plan;
     if (nbx_conv_is_lanes(p)) {
         conv_lanes_plan lanes;
         nbx_conv_lanes_plan(p, &lanes);
@@ -200,7 +231,5 @@ size_t nbx_conv_scratch(const nbx_conv *p, int threads) {
         nbx_conv_depthwise_plan(p, &depthwise);
         return depthwise.thread_bytes * (size_t)threads;
     }
-    if (!nbx_conv_is_blocked(p)) return 0;
-    nbx_conv_plan(p, threads, &plan);
-    return plan.total;
+    return nbx_conv_is_blocked(p) ? dense_scratch(p, threads) : 0;
 }

@@ -178,6 +178,7 @@ void nbx_conv_of(const nbx_op_call *c, nbx_conv *p) {
     p->bias = b && b->storage && b->numel ? nbx_data(b) : NULL;
     p->output = y->storage && y->numel ? nbx_data(y) : NULL;
     p->packed = c->packed;
+    p->epilogue = c->epilogue;
     fold(p);
 }
 
@@ -213,6 +214,15 @@ static bool describe_packed(const nbx_op_call *c, nbx_packed_form *form) {
 }
 
 const nbx_packing nbx_conv_packing = {describe_packed, NBX_CPU_KERNEL(conv_pack)};
+
+// Additions and clampings happen in registers. Other steps take time for themselves, and a pass of their own only costs more where
+// the result leaves the caches meanwhile; unless a kernel has its sums in a tile anyway.
+static bool carries(const nbx_op_call *c, bool plain) {
+    enum { PAST_CACHES = 8 << 20 };
+    nbx_conv p;
+    nbx_conv_of(c, &p);
+    return (plain && p.dtype == NBX_FLOAT32) || nbx_conv_channels_suit(&p) || (int64_t)nbx_tensor_nbytes(out_get(c, 0)) > PAST_CACHES;
+}
 
 static nbx_status call_convolution(nbx_op_call *c, const nbx_tensor *x, const nbx_tensor *w, nbx_value bias, nbx_value stride,
                                    nbx_value padding, nbx_value dilation, nbx_value groups) {
@@ -343,7 +353,7 @@ static const int8_t one = 1, two = 2, three = 3;
 
 const nbx_op nbx_ops_convolution[] = {
     {.name = "aten::convolution", .infer = infer, .cost = cost, .cpu = NBX_CPU_KERNEL(convolution_cpu), .flags = NBX_OP_EXACT_OUT,
-     .packing = &nbx_conv_packing},
+     .packing = &nbx_conv_packing, .carries = carries},
     {.name = "aten::_convolution", .composite = with_flags, .flags = NBX_OP_EXACT_OUT},
     {.name = "aten::conv1d", .composite = conv, .data = &one, .flags = NBX_OP_EXACT_OUT},
     {.name = "aten::conv2d", .composite = conv, .data = &two, .flags = NBX_OP_EXACT_OUT},

@@ -204,7 +204,7 @@ nbx_status NBX_KERNEL(ew_execute)(nbx_op_call *c, const ew_loops *loops) {
         const nbx_status status = ew_plan_make(c, row, loops, p);
         if (status != NBX_OK) return status;
     }
-    if (p->iter.numel == 0) return NBX_OK;
+    if (p->iter.numel == 0 || c->plan_only) return NBX_OK;
     job j = {.plan = p, .fault = EW_FAULT_NONE};
     for (int k = 0; k < p->outs; k++) j.base[k] = nbx_data(out_get(c, k));
     for (int k = p->outs; k < p->operands; k++)

@@ -5,7 +5,7 @@
 #define NBX_OPS_PRODUCT_H
 
 #include "cpu/gemm.h"
-#include "ops/op.h"
+#include "ops/epilogue.h"
 
 // A matrix operand: strides in elements; batch strides are kept outside, one list per operand.
 typedef struct product_side {
