@@ -267,6 +267,24 @@ typedef struct conv_target {
     int64_t at;        // of out in the result
 } conv_target;
 
+// ends: something comes after the bias.
+TILE_INLINE void store_tile(vf32 c[TILE_ROWS][TILE_VECTORS], const conv_target *target, int vectors, bool ends) {
+    const int last = target->lanes - (vectors - 1) * 16;
+#pragma GCC unroll 8
+    for (int i = 0; i < TILE_ROWS; i++) {
+        const vf32 bias = v_set1(target->bias[i]);
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) {
+            float *to = target->out + i * target->row + v * 16;
+            const int lanes = v + 1 < vectors ? 16 : last;
+            vf32 y = v_add(c[i][v], bias);
+            if (ends) y = epilogue_plain(y, target->end, target->at + i * target->row + v * 16, lanes);
+            if (lanes == 16) v_store(to, y);
+            else v_store_n(to, y, lanes);
+        }
+    }
+}
+
 TILE_INLINE void sum_tile(const float *w, int64_t row, int64_t step, const float *x, const int32_t *offset, int64_t x_step, int64_t count,
                           float *sums, bool first, const conv_target *target, int vectors) {
     if (!target) {
@@ -277,19 +295,8 @@ TILE_INLINE void sum_tile(const float *w, int64_t row, int64_t step, const float
     vf32 c[TILE_ROWS][TILE_VECTORS];
     if (step == 1) tile_multiply(c, w, row, 1, x, offset, x_step, count, sums, first, TILE_ROWS, vectors);
     else tile_multiply(c, w, 1, TILE_ROWS, x, offset, x_step, count, sums, first, TILE_ROWS, vectors);
-    const int last = target->lanes - (vectors - 1) * 16;
-#pragma GCC unroll 8
-    for (int i = 0; i < TILE_ROWS; i++) {
-        const vf32 bias = v_set1(target->bias[i]);
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++) {
-            float *to = target->out + i * target->row + v * 16;
-            const int lanes = v + 1 < vectors ? 16 : last;
-            const vf32 y = epilogue_plain(v_add(c[i][v], bias), target->end, target->at + i * target->row + v * 16, lanes);
-            if (lanes == 16) v_store(to, y);
-            else v_store_n(to, y, lanes);
-        }
-    }
+    if (target->end->residual || target->end->clamps) store_tile(c, target, vectors, true);
+    else store_tile(c, target, vectors, false);
 }
 
 TILE_INLINE void sum_vectors(const float *w, int64_t row, int64_t step, const float *x, const int32_t *offset, int64_t x_step, int64_t count,

@@ -51,9 +51,8 @@ TILE_INLINE vf32 spread(const nbx_conv *p, const depthwise_channel *c, const flo
     return v_load(lanes);
 }
 
-TILE_INLINE void store(const nbx_conv *p, const depthwise_channel *c, char *row, int64_t x, vf32 y, int count) {
+TILE_INLINE void store(const nbx_conv *p, char *row, int64_t x, vf32 y, int count) {
     const int64_t step = p->out_stride[4];
-    if (c->end) y = epilogue_plain(y, c->end, (row - p->output) / (int64_t)sizeof(float) + x, count);
     if (step == 1 && p->dtype == NBX_FLOAT32 && count == 16) {
         v_store((float *)row + x, y);
     } else if (step == 1 && p->dtype == NBX_FLOAT32) {
@@ -74,6 +73,21 @@ TILE_INLINE void store(const nbx_conv *p, const depthwise_channel *c, char *row,
             else ((uint16_t *)row)[(x + i) * step] = nbx_to_bf16(lanes[i]);
         }
     }
+}
+
+// The epilogue of a vector of each of `count` rows, `next` bytes apart. Not inlined: the sums of a convolution without one stay in registers.
+__attribute__((noinline)) static void end_sums(const nbx_conv *p, const depthwise_channel *c, const char *row, int64_t next, vf32 *sum, int count, int lanes) {
+    for (int i = 0; i < count; i++) sum[i] = epilogue_plain(sum[i], c->end, (row + i * next - p->output) / (int64_t)sizeof(float), lanes);
+}
+
+TILE_INLINE void end_rows(const nbx_conv *p, const depthwise_channel *c, const char *row, int64_t next, vf32 *sum, int count, int lanes) {
+    vf32 ended[ROWS];
+    if (!c->end) return;
+#pragma GCC unroll 4
+    for (int i = 0; i < count; i++) ended[i] = sum[i];
+    end_sums(p, c, row, next, ended, count, lanes);
+#pragma GCC unroll 4
+    for (int i = 0; i < count; i++) sum[i] = ended[i];
 }
 
 // x is tap kx of row y of the image: into the sums of all rows of the result that it reaches.
@@ -130,8 +144,9 @@ TILE_INLINE void some_rows(const nbx_conv *p, const depthwise_channel *c, int64_
         for (int i = 0; i < count; i++) sum[i] = v_set1(c->bias);
         if (inside) block_rows(line, c->taps, kept, sum, at, size, true, count, kernel, stride);
         else block_rows(line, c->taps, kept, sum, at, size, false, count, kernel, stride);
+        end_rows(p, c, out + x * (int64_t)sizeof(float), next, sum, count, lanes);
 #pragma GCC unroll 4
-        for (int i = 0; i < count; i++) store(p, c, out + i * next, x, sum[i], lanes);
+        for (int i = 0; i < count; i++) store(p, out + i * next, x, sum[i], lanes);
     }
 }
 
@@ -157,7 +172,8 @@ TILE_INLINE void some_rows_of_any(const nbx_conv *p, const depthwise_channel *c,
 #pragma GCC unroll 4
         for (int i = 0; i < rows * vectors; i++) {
             const int64_t column = x + i % vectors * 16, left = columns - column;
-            if (left > 0) store(p, c, out + i / vectors * next, column, sum[i], left < 16 ? (int)left : 16);
+            if (left > 0) end_rows(p, c, out + i / vectors * next + column * (int64_t)sizeof(float), next, &sum[i], 1, left < 16 ? (int)left : 16);
+            if (left > 0) store(p, out + i / vectors * next, column, sum[i], left < 16 ? (int)left : 16);
         }
     }
 }
