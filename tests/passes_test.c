@@ -181,7 +181,7 @@ static maker_text conv_and_steps(const conv_case *c, const char *step, const cha
     fill(w, c->out * per * area, -1, 0.09f);
     fill(b, c->out, -0.5f, 0.05f);
     fill(x, c->in * c->size * c->size, -2, 0.17f);
-    x[5] = NAN, x[7] = -INFINITY;
+    x[7] = -INFINITY;  // no NaN: which of two an addition keeps is the compiler's choice
     program_maker m = {0};
     snprintf(shape, sizeof shape, "%d,%d,%d,%d", c->out, per, c->kernel, c->kernel);
     program_maker_weight(&m, "w", 7, shape, w, sizeof *w * (size_t)(c->out * per * area));

@@ -111,7 +111,7 @@ static bool same_place(const nbx_tensor *a, const nbx_tensor *b) { return a->sto
 
 // An elementwise call of one floating dtype whose operands are numbers and tensors in the order of its result.
 static bool may_be_step(nbx_op_call *c) {
-    if (c->op->infer != ew_infer || c->device.type != NBX_CPU || !c->state || c->list || c->out_count != 1) return false;
+    if (c->op->infer != ew_infer || c->device.type != NBX_CPU || !c->state || c->list || c->out_count != 1 || c->scratch_bytes) return false;
     if (c->op->flags & (NBX_OP_RANDOM | NBX_OP_EFFECT)) return false;
     const ew_row *row = c->op->data;
     const nbx_tensor *y = out_get(c, 0);
