@@ -218,6 +218,7 @@ def main():
     rows = read_tables(options.tables) if options.tables else read_definitions(TARGET)
     own = {text_name(text): text for text in OWN + SYM}
     rows |= {name: rows.get(name, (set(), None)) for name in own}
+    rows |= {name: rows.get(name, ({"EXTRA"}, None)) for name, schema in SCHEMAS.items() if schema.name.startswith("aten::_foreach_") and pure(schema)}
 
     # every row, its functional overload, and all twins of that
     wanted = {}

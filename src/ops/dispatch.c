@@ -122,7 +122,7 @@ static nbx_status missing_kernel(nbx_op_call *c) {
 // Where the results of a derived call go: self of an in-place form, the trailing arguments of an out= form.
 typedef struct targets {
     int count;
-    nbx_tensor *tensors[MAX_OUT];
+    nbx_tensor **tensors, *few[MAX_OUT];  // tensors: few, or a block of the scope
 } targets;
 
 static nbx_status check_target(nbx_op_call *c, const nbx_operator *op, const nbx_tensor *result, const nbx_tensor *target) {
@@ -286,16 +286,29 @@ static nbx_status land(nbx_op_call *c, nbx_form form, const targets *t) {
     return NBX_OK;
 }
 
-static nbx_status find_targets(nbx_op_call *c, const nbx_schema *schema, nbx_form form, targets *t) {
+static void add_target(targets *t, const nbx_tensor *target) {
+    if (t->tensors) t->tensors[t->count] = (nbx_tensor *)target;
+    t->count++;
+}
+
+static void walk_targets(const nbx_op_call *c, const nbx_schema *schema, targets *t) {
     t->count = 0;
-    if (form == NBX_FORM_FUNCTIONAL) return NBX_OK;
     for (int i = 0; i < schema->param_count; i++) {
         if (!schema->params[i].written) continue;
         const nbx_value *v = &c->args[i];
-        if (v->kind == NBX_KIND_TENSOR && t->count < MAX_OUT) t->tensors[t->count++] = (nbx_tensor *)v->as.tensor;
-        for (int j = 0; v->kind == NBX_KIND_TENSORS && j < v->count && t->count < MAX_OUT; j++)
-            t->tensors[t->count++] = (nbx_tensor *)v->as.tensors[j];
+        if (v->kind == NBX_KIND_TENSOR) add_target(t, v->as.tensor);
+        for (int j = 0; v->kind == NBX_KIND_TENSORS && j < v->count; j++) add_target(t, v->as.tensors[j]);
     }
+}
+
+static nbx_status find_targets(nbx_op_call *c, const nbx_schema *schema, nbx_form form, targets *t) {
+    t->count = 0;
+    t->tensors = NULL;
+    if (form == NBX_FORM_FUNCTIONAL) return NBX_OK;
+    walk_targets(c, schema, t);  // counts
+    t->tensors = t->count <= MAX_OUT ? t->few : nbx_scope_alloc(c->ctx, sizeof *t->tensors * (size_t)t->count);
+    if (!t->tensors) return c->ctx->status;
+    walk_targets(c, schema, t);
     return NBX_OK;
 }
 
@@ -554,7 +567,7 @@ nbx_status nbx_dispatch(nbx_context *ctx, const nbx_operator *op, const nbx_valu
     const bool lists_kept = status == NBX_OK;
     if (lists_kept) status = keep_number_lists(&c);
     nbx_scope_close(ctx, scope, NULL);
-    if (status == NBX_OK && op->form == NBX_FORM_OUT && schema->result_count == 0) drop_results(&c);  // the targets hold them
+    if (status == NBX_OK && op->form != NBX_FORM_FUNCTIONAL && schema->result_count == 0) drop_results(&c);  // the targets hold them
     else if (status == NBX_OK) status = hand_over(&c, results, capacity, count);
     else drop_results(&c);
     if (lists_kept) free_number_lists(&c);

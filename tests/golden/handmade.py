@@ -239,9 +239,9 @@ def misc(full):
 FAMILY = {f.__name__: f for f in (sort, pad, fft, linalg, misc)} | handmade_pointwise.FAMILY | handmade_shapes.FAMILY
 
 
-def calls(family, full):
+def calls(family, full, offset=0):
     """The calls of a family, but those of overloads that the table of operators does not list."""
-    torch.manual_seed(20)
+    torch.manual_seed(20 + offset)
     sources = [FAMILY[family](full)] if family in FAMILY else []
     for call in itertools.chain(*sources, handmade_networks.calls(family, full), handmade_random.calls(family, full), handmade_rare.calls(family, full)):
         if call[0] in KNOWN:

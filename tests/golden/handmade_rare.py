@@ -25,6 +25,9 @@ def elementwise(full):
             more = {"float_power.Tensor_Scalar": [2], "pow.Tensor_Scalar": [2], "lerp.Tensor": [make(3, dtype=a), make(3, dtype=a)], "sub.out": [make(3)]}.get(op, [])
             name = op if op.endswith("out") else op + "_out" if "." in op else op + ".out"
             yield c(name, make(3, dtype=a, low=1), *more, out=torch.zeros(3, dtype=b))
+    for dtype, value in ((I8, 200), (I32, -INF), (U8, 300)):
+        yield c("addcmul", *(make(3, dtype=dtype) for _ in range(3)), value=value, opt=ERROR)
+    yield c("pow.Tensor_Scalar", make(3, dtype=BF16), 1e39, opt=ERROR)
     yield c("full_like.out", make(2), 1 + 2j, out=torch.zeros(2, dtype=BOOL))
     for base in (1.0, 2.0):
         yield c("pow.Scalar", base, make(3, 5).t())
@@ -100,7 +103,49 @@ def reduce(full):
     yield c("linalg_vector_norm", torch.tensor([complex(1, NAN), 1 + 1j]), 2)
 
 
+    for dtype, wider in ((F16, F32), (BF16, F32)):
+        yield c("logsumexp.out", make(3, 4, dtype=dtype), [1], out=torch.zeros(3, dtype=wider))
+
+
+def matmul(full):
+    for a, b in itertools.product((F32, F64, BF16, I64, C64), (F32, F16, I64)):
+        if a != b:
+            yield c("addmv", make(3, dtype=a), make(3, 4, dtype=b), make(4, dtype=b))
+            yield c("addmv", make(1, dtype=a), make(3, 4, dtype=b), make(4, dtype=b), beta=2, alpha=3)
+    yield c("addmv", make(3), make(3, 4, dtype=F64), make(4, dtype=F64), beta=0)
+    yield c("addmv_", make(3), make(3, 4, dtype=F64), make(4, dtype=F64), opt=ERROR)
+    yield c("addmv.out", make(3), make(3, 4, dtype=F64), make(4, dtype=F64), out=torch.zeros(3), opt=ERROR)
+    yield c("addmv", make(3), torch.zeros(3, 0, dtype=I64), torch.zeros(0, dtype=I64), opt=ERROR)
+
+
+def norm(full):
+    x, one = make(2, 1, 4), make(low=0.5)
+    for mode in (False, True):
+        yield c("native_batch_norm", x, one, one, None if mode else make(1), None if mode else make(1, low=0.5), mode, 0.1, 1e-5)
+    yield c("batch_norm", x, one, None, make(low=0.5), make(low=0.5), False, 0.1, 1e-5, False, opt=ERROR)
+
+
+def scan(full):
+    for shape, dim in itertools.product(((0,), (0, 3)), (2, -3)):
+        for op in ("cummax", "cummin"):
+            yield c(op, torch.zeros(shape), dim)
+        yield c("cumsum", torch.zeros(shape), dim, opt=ERROR)
+
+
+def linalg(full):
+    yield c("linalg_lstsq", make(2, 5, 3), make(5, 2), opt=ERROR)
+
+
 def conv(full):
+    for dtype, other in ((F64, F32), (F32, F64), (BF16, F32)):
+        x, w, b = make(1, 2, 5, 5, dtype=dtype), make(3, 2, 3, 3, dtype=dtype), make(3, dtype=other)
+        yield c("convolution", x, w, b, [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+        yield c("convolution", x, w.transpose(0, 1).contiguous(), b, [1, 1], [0, 0], [1, 1], True, [0, 0], 1)
+        yield c("conv2d.padding", x, w, b)
+        yield c("conv_transpose2d.input", x, w.transpose(0, 1).contiguous(), b)
+        yield c("conv_transpose3d.input", x.unsqueeze(2), w.transpose(0, 1).unsqueeze(2).contiguous(), b, opt=ERROR)
+        yield c("conv2d", x, w, b, opt=ERROR)
+        yield c("conv1d", x[0], w[:, :, 0], b, opt=ERROR)
     for dtype in (F32, F64, BF16):
         x, w, b = make(2, 4, 7, 6, dtype=dtype), make(3, 4, 3, 2, dtype=dtype), make(3, dtype=dtype)
         for bias in (None, b):
@@ -120,6 +165,8 @@ def conv(full):
 
 
 def copy(full):
+    for shape, dim in itertools.product(((0,), (0, 3)), (2, -3)):
+        yield c("roll", torch.zeros(shape), [1], [dim])
     for name, source in itertools.product("Byte Char Short Int Long Half Float Double".split(), (F32, I64, U8, BOOL)):
         yield c("_cast_" + name, make(5, dtype=source))
     yield c("to_dense", make(2, 3).t())
@@ -145,6 +192,12 @@ def loss(full):
         yield c("triplet_margin_loss", *rows, 1.0, 2.0, 1e-6, False, reduction)
         yield c("cosine_embedding_loss", rows[0], rows[1], tensor([1, -1, 1], I64), 0.1, reduction)
         yield c("cross_entropy_loss", rows[0], tensor([1, 4, 0], I64), make(5, dtype=dtype, low=0.1, high=1), reduction, -100, 0.1)
+    for op, reduction, (dtype, wider) in itertools.product(("mse_loss", "smooth_l1_loss", "huber_loss"), (1, 2), ((F16, F32), (BF16, F32), (F32, F64))):
+        yield c(op + ".out", make(3, 4, dtype=dtype), make(3, 4, dtype=dtype), reduction, out=torch.zeros((), dtype=wider))
+    for reduction in (0, 1):
+        yield c("huber_loss", make(5), make(4, 1), reduction)
+        yield c("soft_margin_loss.out", make(5), make(5), reduction, out=torch.zeros((), dtype=F64), opt=ERROR)
+        yield c("nll_loss.out", make(3, 5), tensor([0, 4, 2], I64), None, reduction, out=torch.zeros(0, dtype=F64), opt=ERROR)
     for dtype in INTS:
         yield c("hinge_embedding_loss", make(5, dtype=dtype), torch.tensor([1, -1, 1, 1, -1]), 2.5, 0)
     yield c("kl_div", tensor([1, 2], I64), tensor([1, 2], I64), opt=ERROR)
@@ -161,6 +214,11 @@ def softmax(full):
     for dtype in (F16, BF16):
         for shape, dim in (((3, 5), 1), ((3, 40), 0), ((2, 5, 9), 1)):
             yield c("_log_softmax", make(*shape, dtype=dtype), dim, False)
+
+
+    grad, y = make(3, 5), torch.softmax(make(3, 5), 1)
+    for op in ("_softmax_backward_data", "_log_softmax_backward_data"):
+        yield c(op + ".out", grad, y, 1, F32, **{"grad_input" if op[1] == "s" else "out": torch.zeros(3, 5, dtype=F64)}, opt=ERROR)
 
 
 def pad(full):
@@ -195,10 +253,56 @@ def misc(full):
     yield c("trapezoid.dx", make(4, dtype=BOOL), opt=ERROR)
     yield c("cumulative_trapezoid.dx", make(4, dtype=BOOL), opt=ERROR)
     yield from other_names()
+    yield from foreach()
+
+
+def foreach():
+    """_foreach_X: lists of tensors, of numbers, one number or one 0-dim tensor for all."""
+    unary = ("abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round rsqrt sigmoid sign sin sinh "
+             "sqrt tan tanh trunc zero").split()
+    for name in unary:
+        yield c("_foreach_" + name, [make(3), make(2, 2)])
+        yield c(f"_foreach_{name}_", [make(3, dtype=BF16), make(2, 2)])
+    yield c("_foreach_max", [make(3), make(2, 2, dtype=I64)])
+    yield c("_foreach_neg_", [make(2) for _ in range(14)])
+    yield c("_foreach_exp", [], opt=ERROR)
+    yield c("_foreach_exp.out", [make(3), make(2, 2)], out=[torch.zeros(3), torch.zeros(0)])
+    for name, (a, b) in itertools.product("add sub mul div clamp_min clamp_max maximum minimum pow".split(), ((F32, F32), (F32, I64), (I64, I64), (BF16, F32))):
+        x = [make(3, dtype=a, low=1), make(2, 2, dtype=a, low=1)]
+        y = [make(3, dtype=b, low=1).abs(), make(2, 1, dtype=b, low=1).abs()]
+        for form in ("", "_"):
+            yield c(f"_foreach_{name}{form}.List", x, y)
+            yield c(f"_foreach_{name}{form}.Scalar", x, 2)
+            yield c(f"_foreach_{name}{form}.ScalarList", x, [2, 1.5])
+            if name in ("add", "mul", "div"):
+                yield c(f"_foreach_{name}{form}.Tensor", x, make(dtype=b, low=1))
+        yield c(f"_foreach_{name}.List", x, y[:1], opt=ERROR)
+    yield c("_foreach_add.List", [make(3)], [make(3)], alpha=2.5)
+    yield c("_foreach_mul.Tensor", [make(3)], make(1), opt=ERROR)
+    yield c("_foreach_pow.ScalarAndTensor", 2, [make(3), make(2, dtype=F64)])
+    for name, dtype in itertools.product(("addcmul", "addcdiv"), (F32, BF16, C64)):
+        x, y, z = ([make(3, dtype=dtype), make(2, 2, dtype=dtype)] for _ in range(3))
+        for form in ("", "_"):
+            yield c(f"_foreach_{name}{form}.Scalar", x, y, z, 2)
+            yield c(f"_foreach_{name}{form}.ScalarList", x, y, z, [0.5, 2])
+            yield c(f"_foreach_{name}{form}.Tensor", x, y, z, tensor([0.5, 2]))
+        yield c(f"_foreach_{name}.Tensor", x, y, z, tensor([0.5, 2, 3]), opt=ERROR)
+    x, y, z = ([make(3), make(2, 2)] for _ in range(3))
+    for form in ("", "_"):
+        yield c(f"_foreach_lerp{form}.List", x, y, z)
+        yield c(f"_foreach_lerp{form}.Scalar", x, y, 0.3)
+        yield c(f"_foreach_lerp{form}.ScalarList", x, y, [0.3, 0.7])
+    for name, order, dtype in itertools.product(("norm", "powsum"), (1, 2, 2.5), (None, F64)):
+        yield c(f"_foreach_{name}.Scalar", x, order, dtype)
+    yield c("_foreach_norm.Scalar", [make(3, dtype=C64), make(2, dtype=BF16)], INF)
+    yield c("_foreach_copy", x, y)
+    yield c("_foreach_copy_", x, [t.double() for t in y])
 
 
 def other_names():
     """Names that are other names of much-tested operators, or compositions of them: a case or two each."""
+    yield c("polygamma_", make(3, low=1.0), 2)
+    yield c("polygamma_", make(3, dtype=I64), 1, opt=ERROR)
     x, square, number = make(3, 4, low=-0.9, high=0.9), make(3, 3), tensor([4, 6, 7], I64)
     spd = square @ square.t() + 3 * torch.eye(3)
     for name in ("arccos", "arcsin", "arcsinh", "arctan", "arctanh"):
@@ -300,7 +404,7 @@ def other_names():
     yield c("addr", x * NAN, make(3), make(4), beta=0)
 
 
-FAMILY = {f.__name__: f for f in (elementwise, reduce, conv, copy, loss, softmax, pad, index, misc)}
+FAMILY = {f.__name__: f for f in (elementwise, reduce, matmul, norm, scan, linalg, conv, copy, loss, softmax, pad, index, misc)}
 
 
 def calls(family, full):

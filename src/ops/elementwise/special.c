@@ -36,7 +36,14 @@ static nbx_status take_dimension(nbx_op_call *c, ew_types *types, ew_params *p) 
 #define POLYNOMIALS(NAME, KERNEL)                                                                                      \
     EW_OP(NAME, KERNEL, POLYNOMIAL), EW_OP(NAME ".n_scalar", KERNEL, POLYNOMIAL), EW_OP(NAME ".x_scalar", KERNEL, POLYNOMIAL)
 
+// polygamma_(self, n): the arguments of polygamma in the other order, so it is no derived form.
+static nbx_status polygamma_in_place(nbx_op_call *c) {
+    const nbx_tensor *self = arg_tensor(c, 0);
+    return NBX_DO(c->ctx, "aten::polygamma.out", c->args[1], T(self), T(self)) ? out_tensor(c, 0, self) : c->ctx->status;
+}
+
 const nbx_op nbx_ops_special[] = {
+    {.name = "aten::polygamma_", .composite = polygamma_in_place, .flags = NBX_OP_IN_PLACE | NBX_OP_EFFECT},
     EW_OP("lgamma", ew_lgamma, OF_INTS),
     EW_OP("special_gammaln", ew_lgamma, OF_INTS),
     EW_OP("digamma", ew_digamma, OF_INTS),
