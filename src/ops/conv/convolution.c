@@ -24,11 +24,22 @@ static bool dtype_convolves(nbx_dtype d) {
     return d != NBX_BOOL && d != NBX_UINT16 && d != NBX_UINT32 && d != NBX_UINT64 && !nbx_dtype_is_float8(d);
 }
 
+// A bias of another dtype is converted, as ATen's kernels do, but for conv_transpose3d's; conv1d, conv2d and conv3d refuse it.
+static bool bias_converts(const nbx_op_call *c) {
+    const nbx_tensor *x = arg_tensor(c, 0);
+    return !arg_bool(c, 6) || (x->rank < 5 && nbx_can_cast((nbx_dtype)arg_tensor(c, 2)->dtype, (nbx_dtype)x->dtype));
+}
+
+static nbx_status fail_dtypes(nbx_op_call *c) {
+    const nbx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 1), *b = arg_tensor(c, 2);
+    return nbx_call_fail(c, NBX_ERROR_DTYPE, "input is %s, weight %s, bias %s", nbx_dtype_name((nbx_dtype)x->dtype),
+                         nbx_dtype_name((nbx_dtype)w->dtype), b ? nbx_dtype_name((nbx_dtype)b->dtype) : "absent");
+}
+
 static nbx_status check_dtypes(nbx_op_call *c) {
     const nbx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 1), *b = arg_tensor(c, 2);
-    if (x->dtype != w->dtype || (b && b->dtype != x->dtype))
-        return nbx_call_fail(c, NBX_ERROR_DTYPE, "input is %s, weight %s, bias %s", nbx_dtype_name((nbx_dtype)x->dtype),
-                             nbx_dtype_name((nbx_dtype)w->dtype), b ? nbx_dtype_name((nbx_dtype)b->dtype) : "absent");
+    if (x->dtype != w->dtype || (b && b->dtype != x->dtype && !bias_converts(c)))
+        return fail_dtypes(c);
     if (!dtype_convolves((nbx_dtype)x->dtype))
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "not defined for %s", nbx_dtype_name((nbx_dtype)x->dtype));
     return NBX_OK;
@@ -90,6 +101,10 @@ static nbx_status infer(nbx_op_call *c) {
     nbx_status status = check_channels(c, transposed);
     const int dims = x->rank - 2;
     if (!status) status = check_dtypes(c);
+    if (!status && arg_tensor(c, 2) && arg_tensor(c, 2)->dtype != x->dtype) {
+        c->args[2] = T(do_cast(c->ctx, arg_tensor(c, 2), (nbx_dtype)x->dtype));
+        if (!arg_tensor(c, 2)) return c->ctx->status;
+    }
     if (!status) status = spatial_list(c, 3, dims, 1, stride);
     if (!status) status = spatial_list(c, 4, dims, 0, padding);
     if (!status) status = spatial_list(c, 5, dims, 1, dilation);
@@ -248,6 +263,7 @@ static nbx_status batched(nbx_op_call *c, int dims, nbx_value stride, nbx_value 
 static int dims_of(const nbx_op_call *c) { return *(const int8_t *)c->op->data; }
 
 static nbx_status conv(nbx_op_call *c) {
+    if (arg_tensor(c, 2) && arg_tensor(c, 2)->dtype != arg_tensor(c, 0)->dtype) return fail_dtypes(c);
     return batched(c, dims_of(c), c->args[3], c->args[4], c->args[5], false, nbx_of_ints(&zero, 1), c->args[6]);
 }
 

@@ -99,7 +99,7 @@ static nbx_status take_value(nbx_op_call *c, ew_types *types, ew_params *p) {
     p->f[0] = nbx_scalar_to_double(value);
     p->f[1] = value->kind == NBX_KIND_COMPLEX ? value->as.complex[1] : 0;
     p->i[0] = nbx_scalar_to_int(value);
-    return NBX_OK;
+    return nbx_dtype_is_integral(types->compute, false) ? ew_check_number(c, types->compute, value) : NBX_OK;
 }
 
 static nbx_status divided_value(nbx_op_call *c, ew_types *types, ew_params *p) {

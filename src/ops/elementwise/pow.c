@@ -26,7 +26,7 @@ static nbx_status take_exponent(nbx_op_call *c, ew_types *types, ew_params *p) {
     if (types->compute == NBX_BOOL || (EW_BIT(types->compute) & (EW_UINTS | EW_FLOAT8S)))
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "is not defined for %s", nbx_dtype_name(types->compute));
     if (whole && p->i[1] < 0) return ew_fail_fault(c, EW_FAULT_NEGATIVE_POWER);
-    return whole || types->compute == NBX_FLOAT16 ? ew_check_number(c, types->compute, e) : NBX_OK;
+    return whole || (EW_BIT(types->compute) & EW_HALVES) ? ew_check_number(c, types->compute, e) : NBX_OK;
 }
 
 // The base is a number: 1 gives 1 in every dtype.

@@ -116,6 +116,7 @@ static nbx_status check(nbx_op_call *c, bool *vector) {
     if (b->rank < 1 || b->rank > a->rank || b->rank < a->rank - 1)
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "b must have the dims of self, or one less; found %d for %d", b->rank, a->rank);
     *vector = b->rank == 1 || (b->rank == a->rank - 1 && nbx_shape_equal(b->rank, b->shape, a->rank - 1, a->shape));
+    if (!*vector && b->rank < a->rank) return nbx_call_fail(c, NBX_ERROR_SHAPE, "b has neither the dims of self nor is it a vector for each matrix");
     const int64_t rows = b->shape[b->rank - (*vector ? 1 : 2)];
     if (rows == linalg_rows(a) && (*vector || linalg_cols(b) <= INT32_MAX)) return NBX_OK;
     return nbx_call_fail(c, NBX_ERROR_SHAPE, "self has %lld rows, b %lld", (long long)linalg_rows(a), (long long)rows);

@@ -182,10 +182,10 @@ static nbx_status compose_cross_entropy(nbx_op_call *c) {
 }
 
 const nbx_op nbx_ops_cross_entropy[] = {
-    {.name = "aten::nll_loss_forward", .infer = infer_forward, .cpu = NBX_CPU_KERNEL_ONE(nll_loss_cpu)},
-    {.name = "aten::nll_loss2d_forward", .infer = infer_forward_2d, .cpu = NBX_CPU_KERNEL_ONE(nll_loss_cpu)},
-    {.name = "aten::nll_loss", .composite = compose_nll},
-    {.name = "aten::nll_loss2d", .composite = compose_nll_2d},
+    {.name = "aten::nll_loss_forward", .infer = infer_forward, .cpu = NBX_CPU_KERNEL_ONE(nll_loss_cpu), .flags = NBX_OP_EXACT_DTYPE},
+    {.name = "aten::nll_loss2d_forward", .infer = infer_forward_2d, .cpu = NBX_CPU_KERNEL_ONE(nll_loss_cpu), .flags = NBX_OP_EXACT_DTYPE},
+    {.name = "aten::nll_loss", .composite = compose_nll, .flags = NBX_OP_EXACT_DTYPE},
+    {.name = "aten::nll_loss2d", .composite = compose_nll_2d, .flags = NBX_OP_EXACT_DTYPE},
     {.name = "aten::nll_loss_nd", .composite = compose_nll_nd},
     {.name = "aten::cross_entropy_loss", .composite = compose_cross_entropy},
     NBX_OPS_END,

@@ -11,6 +11,14 @@ static nbx_tensor *wide(nbx_context *ctx, const nbx_tensor *t) {
     return t && (t->dtype == NBX_FLOAT16 || t->dtype == NBX_BFLOAT16) ? do_cast(ctx, t, NBX_FLOAT32) : (nbx_tensor *)t;
 }
 
+// A wider out= is what the mean and the sum are computed in.
+static const nbx_tensor *for_target(nbx_op_call *c, const nbx_tensor *losses, int64_t reduction) {
+    const nbx_tensor *target = nbx_call_target(c, 0);
+    const bool wider = target && losses && reduction != LOSS_NONE && nbx_dtype_is_float((nbx_dtype)target->dtype) &&
+                       nbx_dtype_is_float((nbx_dtype)losses->dtype) && nbx_dtype_size((nbx_dtype)target->dtype) > nbx_dtype_size((nbx_dtype)losses->dtype);
+    return wider ? do_cast(c->ctx, losses, (nbx_dtype)target->dtype) : losses;
+}
+
 static nbx_tensor *reduce_losses(nbx_op_call *c, const nbx_tensor *losses, int64_t reduction) {
     if (reduction == LOSS_MEAN) return NBX_DO(c->ctx, "aten::mean", T(losses));
     if (reduction == LOSS_SUM) return NBX_DO(c->ctx, "aten::sum", T(losses));
@@ -18,7 +26,7 @@ static nbx_tensor *reduce_losses(nbx_op_call *c, const nbx_tensor *losses, int64
 }
 
 static nbx_status finish(nbx_op_call *c, const nbx_tensor *losses, int64_t reduction, nbx_dtype dtype) {
-    return out_tensor(c, 0, reduce_losses(c, do_cast(c->ctx, losses, dtype), reduction));
+    return out_tensor(c, 0, reduce_losses(c, for_target(c, do_cast(c->ctx, losses, dtype), reduction), reduction));
 }
 
 // dtype of the result of two arguments, by promotion.
@@ -91,7 +99,6 @@ static nbx_status compose_huber(nbx_op_call *c) {
     const double delta = arg_float(c, 3);
     if (!(delta > 0)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "delta must be positive, found %g", delta);
     const nbx_tensor *d = distance(c, &dtype), *self = arg_tensor(c, 0);
-    if (d && !nbx_same_shape(d, self)) return nbx_call_fail(c, NBX_ERROR_SHAPE, "target does not broadcast to the input");
     if (d && !nbx_can_cast(dtype, (nbx_dtype)self->dtype))
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "losses of %s can't be cast to the %s of the input", nbx_dtype_name(dtype), nbx_dtype_name((nbx_dtype)self->dtype));
     return piecewise(c, d, delta, 0.5, delta, (nbx_dtype)self->dtype);

@@ -3,6 +3,7 @@
 #include "ops/elementwise/elementwise.h"
 #include <string.h>
 
+#include "ops/compose.h"
 #include "ops/matmul/product.h"
 
 static const product_form *form_of(const nbx_op_call *c) { return (const product_form *)c->op->data; }
@@ -95,9 +96,22 @@ static nbx_status finish(nbx_op_call *c, const product_form *f, int rank, const 
     return status ? status : describe(c, dtype, rank, shape);
 }
 
+// addmv's self may have any dtype: ATen copies it into the result first. An out= must have the dtype of the matrix.
+static nbx_status cast_self(nbx_op_call *c, const product_form *f) {
+    const nbx_dtype dtype = (nbx_dtype)arg_tensor(c, f->a)->dtype;
+    const nbx_tensor *self = arg_tensor(c, f->self);
+    if ((nbx_dtype)self->dtype == dtype) return NBX_OK;
+    const nbx_status status = nbx_call_need_target(c, 0, dtype);
+    if (status) return status;
+    if (arg_tensor(c, f->a)->numel == 0 && !nbx_can_cast((nbx_dtype)self->dtype, dtype)) return NBX_OK;  // there it multiplies: check_dtypes refuses
+    c->args[f->self] = T(do_cast(c->ctx, self, dtype));
+    return arg_tensor(c, f->self) ? NBX_OK : c->ctx->status;
+}
+
 static nbx_status infer_fixed(nbx_op_call *c) {
     const product_form *f = form_of(c);
     nbx_status status = check_ranks(c, f);
+    if (!status && f->kind == PRODUCT_VECTOR && f->self >= 0) status = cast_self(c, f);
     if (!status) status = check_dtypes(c, f);
     if (status) return status;
     const nbx_tensor *a = arg_tensor(c, f->a), *b = arg_tensor(c, f->b);

@@ -35,7 +35,7 @@ static nbx_status check_parameters(nbx_op_call *c, const form *f, const nbx_tens
     if (x->numel == 0 && f->new_mean < 0) return NBX_OK;  // the functional form hands its statistics on
     if (x->rank < 2) return nbx_call_fail(c, NBX_ERROR_SHAPE, "expected at least 2 dims, found %d", x->rank);
     for (int i = 0; i < 4; i++) {
-        if (parameters[i] && (parameters[i]->numel != x->shape[1] || parameters[i]->rank != 1))
+        if (parameters[i] && (parameters[i]->numel != x->shape[1] || (i > 1 && parameters[i]->rank != 1)))
             return nbx_call_fail(c, NBX_ERROR_SHAPE, "%s should have %lld elements, found %lld", c->schema->params[numbers[i]].name,
                                  (long long)x->shape[1], (long long)parameters[i]->numel);
     }

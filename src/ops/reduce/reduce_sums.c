@@ -142,7 +142,9 @@ static nbx_status infer_logsumexp(nbx_op_call *c) {
     if (status != NBX_OK) return status;
     if (c->args[1].count == 0 && c->args[1].kind != NBX_KIND_INT && x->rank > 0 && !arg_bool(c, 2) && !nbx_dtype_is_complex((nbx_dtype)x->dtype))
         return nbx_call_fail(c, NBX_ERROR_SHAPE, "no dims to reduce, and no keepdim: ATen's result does not fit its own shape");
-    const nbx_dtype dtype = nbx_dtype_is_integral((nbx_dtype)x->dtype, true) ? NBX_FLOAT32 : (nbx_dtype)x->dtype;
+    nbx_dtype dtype = nbx_dtype_is_integral((nbx_dtype)x->dtype, true) ? NBX_FLOAT32 : (nbx_dtype)x->dtype;
+    const nbx_tensor *target = nbx_call_target(c, 0);  // a wider out= gets more than the digits of a half
+    if (target && (target->dtype == NBX_FLOAT32 || target->dtype == NBX_FLOAT64) && nbx_dtype_size(dtype) == 2) dtype = NBX_FLOAT32;
     reduce_job job = job_of(REDUCE_LOGSUMEXP, REDUCE_LOG, dtype, mask);
     job.any_target = true;
     return reduce_describe(c, x, job, arg_bool(c, 2), dtype, NBX_DTYPE_NONE);

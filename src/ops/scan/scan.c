@@ -11,8 +11,8 @@ static scan_op op_of(const nbx_op_call *c) { return (scan_op)(uintptr_t)c->op->d
 
 static nbx_status describe(nbx_op_call *c, nbx_dtype dtype, nbx_dtype second) {
     const nbx_tensor *x = arg_tensor(c, 0);
-    int dim;
-    nbx_status status = nbx_call_dim(c, arg_int(c, 1), x->rank, &dim);
+    int dim = 0;  // cummax and cummin of no elements take any: ATen does not look at it there
+    nbx_status status = second != NBX_DTYPE_NONE && x->numel == 0 ? NBX_OK : nbx_call_dim(c, arg_int(c, 1), x->rank, &dim);
     if (status == NBX_OK && nbx_dtype_is_float8(dtype)) status = nbx_call_fail(c, NBX_ERROR_DTYPE, "not implemented for %s", nbx_dtype_name(dtype));
     if (status == NBX_OK) status = nbx_call_need_target(c, 0, dtype);
     if (status == NBX_OK && second != NBX_DTYPE_NONE) status = nbx_call_need_target(c, 1, second);

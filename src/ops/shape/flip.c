@@ -63,8 +63,9 @@ static nbx_status rot90(nbx_op_call *c) {
 // Elements move by shift along dim; those that fall off the end come in at the start.
 static const nbx_tensor *roll_dim(nbx_op_call *c, const nbx_tensor *t, int64_t shift, int64_t dim) {
     int d;
-    if (t == NULL || nbx_call_dim(c, dim, t->rank, &d) != NBX_OK) return NULL;
-    if (t->numel == 0) return NBX_DO(c->ctx, "aten::clone", T(t));
+    if (t == NULL) return NULL;
+    if (t->numel == 0) return NBX_DO(c->ctx, "aten::clone", T(t));  // whatever the dim: ATen does not look at it
+    if (nbx_call_dim(c, dim, t->rank, &d) != NBX_OK) return NULL;
     const int64_t size = t->shape[d], start = ((size - shift % size) % size + size) % size;
     const nbx_tensor *parts[2] = {nbx_narrowed(c->ctx, t, d, start, size - start), nbx_narrowed(c->ctx, t, d, 0, start)};
     if (parts[0] == NULL || parts[1] == NULL) return NULL;

@@ -65,6 +65,7 @@ static nbx_status backward(nbx_op_call *c, bool log) {
     if (arg_tensor(c, 1)->dtype != dtype)
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "grad_output is %s, output %s", nbx_dtype_name(dtype), nbx_dtype_name((nbx_dtype)arg_tensor(c, 1)->dtype));
     if (nbx_call_need_float(c, arg_tensor(c, 0), false) != NBX_OK) return ctx->status;
+    if (!nbx_same_shape(arg_tensor(c, 0), arg_tensor(c, 1))) return nbx_call_fail(c, NBX_ERROR_SHAPE, "grad_output and output differ in shape");
     const nbx_tensor *g = do_cast(ctx, arg_tensor(c, 0), wide), *y = do_cast(ctx, arg_tensor(c, 1), wide), *sum, *x;
     if (log) {
         sum = do_sum(ctx, g, 1, &dim, true);
@@ -89,7 +90,7 @@ const nbx_op nbx_ops_softmax[] = {
     SOFTMAX("aten::log_softmax.int", logarithm_dtype),
     SOFTMAX("aten::_safe_softmax", safe_dtype),
     {.name = "aten::_masked_softmax", .composite = masked, .flags = NBX_OP_EXACT_OUT},
-    {.name = "aten::_softmax_backward_data", .composite = softmax_backward},
-    {.name = "aten::_log_softmax_backward_data", .composite = log_softmax_backward},
+    {.name = "aten::_softmax_backward_data", .composite = softmax_backward, .flags = NBX_OP_EXACT_DTYPE},
+    {.name = "aten::_log_softmax_backward_data", .composite = log_softmax_backward, .flags = NBX_OP_EXACT_DTYPE},
     NBX_OPS_END,
 };
