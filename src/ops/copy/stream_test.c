@@ -70,6 +70,25 @@ static void turned(nbx_context *ctx, nbx_dtype dtype, size_t bytes) {
     nbx_scope_close(ctx, scope, NULL);
 }
 
+// Every number of 16 bits, more than a million of them, is looked up in a table; in pieces each is computed.
+static void tables(void **state) {
+    (void)state;
+    nbx_context *ctx = nbx_context_create(NULL);
+    const int64_t count = 9 * 131072 + 3;
+    for (int k = 0; k < 2; k++) {
+        nbx_tensor *x = nbx_tensor_create(ctx, k ? NBX_FLOAT16 : NBX_BFLOAT16, 1, &count);
+        assert_non_null(x);
+        for (int64_t i = 0; i < count; i++) ((uint16_t *)nbx_tensor_data(x))[i] = (uint16_t)(i * 40503);
+        same_in_pieces(ctx, "aten::silu", (nbx_value[]){nbx_of_tensor(x)}, 1);
+        same_in_pieces(ctx, "aten::sin", (nbx_value[]){nbx_of_tensor(x)}, 1);
+        same_in_pieces(ctx, "aten::gelu", (nbx_value[]){nbx_of_tensor(x), nbx_of_string("tanh")}, 2);
+        const nbx_tensor *apart = call(ctx, "aten::erf", (nbx_value[]){nbx_of_tensor(x)}, 1);
+        call(ctx, "aten::erf_", (nbx_value[]){nbx_of_tensor(x)}, 1);
+        assert_memory_equal(nbx_tensor_data(apart), nbx_tensor_data(x), nbx_tensor_nbytes(x));
+    }
+    nbx_context_destroy(ctx);
+}
+
 static void transposes(void **state) {
     (void)state;
     nbx_context *ctx = nbx_context_create(NULL);
@@ -81,6 +100,6 @@ static void transposes(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise_and_casts), cmocka_unit_test(transposes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise_and_casts), cmocka_unit_test(tables), cmocka_unit_test(transposes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
