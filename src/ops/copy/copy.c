@@ -26,6 +26,9 @@ void nbx_copy_plan_make(nbx_copy_plan *p, const nbx_tensor *to, const nbx_tensor
     p->stream = nbx_past_caches(p->iter.numel * (int64_t)to_bytes) && dense_row(&p->iter, 0, to_bytes);
     const int64_t run = NBX_TURNED_RUN / (int64_t)to_bytes, along = NBX_TURNED_BYTES / NBX_TURNED_RUN;
     if (p->stream && p->iter.crossed && p->to == p->from && to_bytes >= 4 && p->iter.dim[1].size >= along) nbx_iter_set_sides(&p->iter, run, along);
+    // few channels: all of them, of more positions (64 x 28672 floats on a Zen 3 core: 22 -> 19 ms)
+    const int64_t all = p->iter.dim[1].size * (int64_t)to_bytes;
+    if (p->stream && p->iter.crossed && p->to == p->from && all <= NBX_TURNED_RUN) nbx_iter_set_sides(&p->iter, NBX_TURNED_BYTES / 4 / all, p->iter.dim[1].size);
     const int64_t elements = 65536 / (int64_t)widest, block = p->iter.block[0] * p->iter.block[1];
     p->grain = p->flat ? elements : block ? (elements + block - 1) / block : 1;
     p->ready = true;
