@@ -20,6 +20,7 @@ typedef struct task {
     char *y;
     const nbx_tensor *mean, *rstd;
     const void *weight, *bias;  // [n] float (double for float64); NULL: none
+    bool numbers;      // weight and bias are finite
     bool paired;       // rows go 32 elements at a time, and so do weight and bias, in the order of lanes_load_two
 } task;
 
@@ -117,7 +118,7 @@ NBX_INLINE double pairs_sum(const char *x, int64_t n, float about, bool square, 
 }
 
 // Lines of the next row are asked for here (while the row is summed they come too late for some: 0.58 of a copy, here 1.0).
-NBX_INLINE void pairs_normalize(const task *t, char *y, const char *x, int64_t n, float mean, float rstd, const char *next, nbx_dtype dtype) {
+NBX_INLINE void pairs_normalize(const task *t, char *y, const char *x, int64_t n, float mean, float rstd, const char *next, bool numbers, nbx_dtype dtype) {
     const int64_t bytes = dtype == NBX_FLOAT32 ? 4 : 2, most = t->stream ? NBX_STREAM_TILE / bytes : n;
     const float *weight = t->weight, *bias = t->bias;
     const vf32 m = v_set1(mean), s = v_set1(rstd);
@@ -134,7 +135,8 @@ NBX_INLINE void pairs_normalize(const task *t, char *y, const char *x, int64_t n
                 a = v_fma(a, v_load(weight + i), v_load(bias + i));
                 b = v_fma(b, v_load(weight + i + 16), v_load(bias + i + 16));
             }
-            lanes_store_two(to, i - first, a, b, dtype);
+            if (numbers) lanes_store_two_numbers(to, i - first, a, b, dtype);
+            else lanes_store_two(to, i - first, a, b, dtype);
         }
         if (t->stream) stream_bytes(y + first * bytes, results, (size_t)((end - first) * bytes));
     }
@@ -156,7 +158,9 @@ NBX_INLINE bool paired_row_of(const task *t, const char *x, int64_t number, cons
     const double rstd = 1.0 / sqrt(spread / (double)n + t->job->eps);
     store_stat(t->mean, number, mean);
     store_stat(t->rstd, number, rstd);
-    pairs_normalize(t, t->y + number * n * (dtype == NBX_FLOAT32 ? 4 : 2), x, n, (float)mean, (float)rstd, next, dtype);
+    char *y = t->y + number * n * (dtype == NBX_FLOAT32 ? 4 : 2);
+    if (t->numbers && isfinite((float)rstd)) pairs_normalize(t, y, x, n, (float)mean, (float)rstd, next, true, dtype);
+    else pairs_normalize(t, y, x, n, (float)mean, (float)rstd, next, false, dtype);
     return true;
 }
 
@@ -243,6 +247,7 @@ static void prepare_parameters(nbx_op_call *c, task *t) {
     const nbx_tensor *weight = job->weight < 0 ? NULL : arg_tensor(c, job->weight);
     const nbx_tensor *bias = job->bias < 0 ? NULL : arg_tensor(c, job->bias);
     const int64_t n = t->plan.reduced_count;
+    t->numbers = true;
     if (!weight && !bias) return;
     if (t->in == NBX_FLOAT64) {
         double *values = c->scratch;
@@ -259,6 +264,8 @@ static void prepare_parameters(nbx_op_call *c, task *t) {
     if (t->paired) {
         t->weight = pair_up(values, t->weight, n, t->in);
         t->bias = pair_up(values + n, t->bias, n, t->in);
+        const double size = row_sum_f32(t->weight, n, NBX_FLOAT32, REDUCE_ABS) + row_sum_f32(t->bias, n, NBX_FLOAT32, REDUCE_ABS);
+        t->numbers = isfinite((float)size);
     }
 }
 

@@ -49,6 +49,19 @@ NBX_INLINE void lanes_store_two(void *p, int64_t i, vf32 a, vf32 b, nbx_dtype dt
     else v_store((float *)p + i, a), v_store((float *)p + i + 16, b);
 }
 
+// Numbers of which none is NaN: rounding bfloat16 needs not look for any (3 of 8 operations a vector).
+NBX_INLINE void lanes_store_two_numbers(void *p, int64_t i, vf32 a, vf32 b, nbx_dtype dtype) {
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    if (dtype == NBX_BFLOAT16) {
+        const vi32 x = v_bits(a), y = v_bits(b), one = vi_set1(1), half = vi_set1(0x7fff);
+        const vi32 low = vi_add(vi_add(x, half), vi_and(vi_shr(x, 16), one)), high = vi_add(vi_add(y, half), vi_and(vi_shr(y, 16), one));
+        vi_store((int32_t *)(void *)((uint16_t *)p + i), vi_or(vi_shr(low, 16), vi_and(high, vi_set1(-65536))));
+        return;
+    }
+#endif
+    lanes_store_two(p, i, a, b, dtype);
+}
+
 // --------------------------------------------------------------------------------------------------- runs to a domain
 typedef struct stage_c64 { float a, b; } stage_c64;
 typedef struct stage_c128 { double a, b; } stage_c128;

@@ -153,6 +153,12 @@ NBX_INLINE float line_largest(const char *x, int64_t n, nbx_dtype dtype) {
     return v_reduce_max(v_max_fast(v_max_fast(a, b), v_max_fast(c, d)));
 }
 
+// e^x for x <= 0, for results of 16 bits: a relative error of 2^-16.
+NBX_INLINE vf32 exp_below_short(vf32 x) {
+    const v_exp_split s = v_split_exp2(v_max_fast(v_set1(-127.0f), v_mul(x, v_set1(0x1.715476p+0f))), 127.0f);
+    return v_mul(v_exp2_near_short(s.r), v_power(s.sum));
+}
+
 // The sum of exp(x - about), which stays in the buffer if `keep`. Lines are asked for at `next` meanwhile.
 NBX_INLINE double line_exp(float *buffer, const char *x, int64_t n, float about, bool keep, const char *next, nbx_dtype dtype) {
     const vf32 shift = v_set1(about);
@@ -165,7 +171,9 @@ NBX_INLINE double line_exp(float *buffer, const char *x, int64_t n, float about,
             line_two(x, i, n, &e, &f, dtype);
             v_prefetch(next + i * (dtype == NBX_FLOAT32 ? 4 : 2));
             if (dtype == NBX_FLOAT32) v_prefetch(next + i * 4 + 64);
-            e = v_exp_below(v_sub(e, shift)), f = v_exp_below(v_sub(f, shift));
+            e = v_sub(e, shift), f = v_sub(f, shift);
+            if (dtype == NBX_FLOAT32 || !keep) e = v_exp_below(e), f = v_exp_below(f);
+            else e = exp_below_short(e), f = exp_below_short(f);
             if (keep) v_store(buffer + i, e), v_store(buffer + i + 16, f);
             a = v_add(a, e), b = v_add(b, f);
         }
@@ -174,7 +182,8 @@ NBX_INLINE double line_exp(float *buffer, const char *x, int64_t n, float about,
     return vd_reduce_add(total);
 }
 
-NBX_INLINE void line_results(char *y, const float *buffer, const char *x, int64_t n, float divisor, float about, bool log, bool stream, nbx_dtype dtype) {
+// numbers: none of the results is NaN.
+NBX_INLINE void line_results(char *y, const float *buffer, const char *x, int64_t n, float divisor, float about, bool log, bool stream, bool numbers, nbx_dtype dtype) {
     enum { TILE_BYTES = NBX_STREAM_TILE };
     const int64_t bytes = dtype == NBX_FLOAT32 ? 4 : 2, most = TILE_BYTES / bytes;
     const vf32 by = v_set1(divisor), inverse = v_div(v_set1(1.0f), by), shift = v_set1(about);
@@ -186,7 +195,10 @@ NBX_INLINE void line_results(char *y, const float *buffer, const char *x, int64_
             vf32 a, b;
             if (log) line_two(x, i, n, &a, &b, dtype);
             else a = v_load(buffer + i), b = v_load(buffer + i + 16);
-            lanes_store_two(to, i - first, scaled(a, by, inverse, shift, log), scaled(b, by, inverse, shift, log), dtype);
+            if (dtype == NBX_FLOAT32 || log) a = scaled(a, by, inverse, shift, log), b = scaled(b, by, inverse, shift, log);
+            else a = v_mul(a, inverse), b = v_mul(b, inverse);
+            if (numbers) lanes_store_two_numbers(to, i - first, a, b, dtype);
+            else lanes_store_two(to, i - first, a, b, dtype);
         }
         if (stream) stream_bytes(y + first * bytes, results, (size_t)((end - first) * bytes));
         else if (to == results) memcpy(y + first * bytes, results, (size_t)((end - first) * bytes));
@@ -201,8 +213,13 @@ NBX_INLINE void dense_line_of(const task *t, const char *x, char *y, const char 
         fill_zero(t, y);
         return;
     }
-    if (t->job->log) line_results(y, buffer, x, n, log_of_sum(t, line_exp(buffer, x, n, most, false, next, dtype)), most, true, t->stream, dtype);
-    else line_results(y, buffer, x, n, (float)line_exp(buffer, x, n, most, true, next, dtype), most, false, t->stream, dtype);
+    const bool log_form = t->job->log;
+    const double sum = log_form ? line_exp(buffer, x, n, most, false, next, dtype) : line_exp(buffer, x, n, most, true, next, dtype);
+    const float divisor = log_form ? log_of_sum(t, sum) : (float)sum;
+    const bool numbers = isfinite(divisor) && isfinite(most);
+    if (log_form) line_results(y, buffer, x, n, divisor, most, true, t->stream, false, dtype);
+    else if (numbers) line_results(y, buffer, x, n, divisor, most, false, t->stream, true, dtype);
+    else line_results(y, buffer, x, n, divisor, most, false, t->stream, false, dtype);
 }
 
 static void dense_line(const task *t, const char *x, char *y, const char *next) {
