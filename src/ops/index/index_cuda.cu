@@ -148,11 +148,8 @@ static __device__ __forceinline__ int64_t index_at(const rows_call &p, int k, co
     return value < 0 || value >= p.size[k] ? -1 : value;
 }
 
-// Offset of an entry of the index in the table; false: out of range.
-static __device__ __forceinline__ bool entry_place(const rows_call &p, int64_t entry, int64_t *table, int64_t *rows) {
-    int64_t at[ROW_DIMS];
-    split_entry(p, entry, at);
-    for (int i = 0; i < p.entries.rank; i++) *rows += at[i] * p.entries.rows[i];
+// Adds what the indices of an entry say to its offset in the table; false: one is out of range.
+static __device__ __forceinline__ bool add_indices(const rows_call &p, const int64_t (&at)[ROW_DIMS], int64_t *table) {
     for (int k = 0; k < p.count; k++) {
         int64_t given;
         const int64_t value = index_at(p, k, at, &given);
@@ -163,6 +160,14 @@ static __device__ __forceinline__ bool entry_place(const rows_call &p, int64_t e
         *table += value * p.step[k];
     }
     return true;
+}
+
+// Offset of an entry of the index in the table; false: out of range.
+static __device__ __forceinline__ bool entry_place(const rows_call &p, int64_t entry, int64_t *table, int64_t *rows) {
+    int64_t at[ROW_DIMS];
+    split_entry(p, entry, at);
+    for (int i = 0; i < p.entries.rank; i++) *rows += at[i] * p.entries.rows[i];
+    return add_indices(p, at, table);
 }
 
 // Number of the place in the table that an entry names; -1: out of range.
@@ -178,9 +183,13 @@ static __device__ __forceinline__ int64_t entry_number(const rows_call &p, int64
     return number;
 }
 
-static __global__ void __launch_bounds__(ROW_THREADS) number_entries(const __grid_constant__ rows_call p, int64_t *numbers) {
+// words: of each place, zero; the last entry of a place claims it. NULL: nothing is claimed.
+static __global__ void __launch_bounds__(ROW_THREADS) number_entries(const __grid_constant__ rows_call p, int64_t *numbers, uint32_t *words) {
     const int64_t entry = (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x;
-    if (entry < p.entries.count) numbers[entry] = entry_number(p, entry);
+    if (entry >= p.entries.count) return;
+    const int64_t number = entry_number(p, entry);
+    numbers[entry] = number;
+    if (words && number >= 0) atomicMax(&words[number], (uint32_t)entry + 1);
 }
 
 static __global__ void __launch_bounds__(ROW_THREADS) compare_entries(const int64_t *numbers, int64_t count, uint8_t *loses) {
@@ -191,10 +200,6 @@ static __global__ void __launch_bounds__(ROW_THREADS) compare_entries(const int6
     loses[entry] = meets;
 }
 
-static __global__ void __launch_bounds__(ROW_THREADS) claim_places(const int64_t *numbers, int64_t count, uint32_t *words) {
-    const int64_t entry = (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x;
-    if (entry < count && numbers[entry] >= 0) atomicMax(&words[numbers[entry]], (uint32_t)entry + 1);
-}
 static __global__ void __launch_bounds__(ROW_THREADS) check_claims(const int64_t *numbers, int64_t count, const uint32_t *words, uint8_t *loses) {
     const int64_t entry = (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x;
     if (entry < count) loses[entry] = numbers[entry] >= 0 && words[numbers[entry]] != (uint32_t)entry + 1;
@@ -217,13 +222,14 @@ static nbx_status find_losers(nbx_op_call *c, rows_call *p) {
     char *rest = (char *)c->scratch + nbx_rows_meeting_heads(entries);
     const unsigned blocks = (unsigned)((entries + ROW_THREADS - 1) / ROW_THREADS);
     cudaStream_t stream = stream_of(c);
-    number_entries<<<blocks, ROW_THREADS, 0, stream>>>(*p, numbers);
+    if (how == NBX_MEET_CLAIMED) {
+        const nbx_status status = nbx_cuda_set_bytes(c, rest, 0, (size_t)places * 4);
+        if (status != NBX_OK) return status;
+    }
+    number_entries<<<blocks, ROW_THREADS, 0, stream>>>(*p, numbers, how == NBX_MEET_CLAIMED ? (uint32_t *)rest : NULL);
     if (how == NBX_MEET_FEW) {
         compare_entries<<<blocks, ROW_THREADS, 0, stream>>>(numbers, entries, loses);
     } else if (how == NBX_MEET_CLAIMED) {
-        const nbx_status status = nbx_cuda_set_bytes(c, rest, 0, (size_t)places * 4);
-        if (status != NBX_OK) return status;
-        claim_places<<<blocks, ROW_THREADS, 0, stream>>>(numbers, entries, (uint32_t *)rest);
         check_claims<<<blocks, ROW_THREADS, 0, stream>>>(numbers, entries, (const uint32_t *)rest, loses);
     } else {
         key_rows k = {};
@@ -269,22 +275,32 @@ static __global__ void __launch_bounds__(ROW_THREADS) move_rows(const __grid_con
 template <int W> static __global__ void __launch_bounds__(ROW_THREADS) move_dense_rows(const __grid_constant__ rows_call p, int lanes, int vectors) {
     const int64_t item = (int64_t)blockIdx.x * (ROW_THREADS / lanes) + threadIdx.x / lanes;
     if (item >= p.before.count * p.entries.count) return;
-    int64_t table = 0, rows = 0, before = 0, entry = item;
-    if (p.before.count > 1) before = item / p.entries.count, entry = item - before * p.entries.count;
-    if (p.loses && p.loses[entry]) return;
-    if (!entry_place(p, entry, &table, &rows)) return;
-    add_place(p.before, before, &table, &rows);
-    char *to = p.write ? p.table + table : p.rows + rows;
-    const char *from = p.write ? p.rows + rows : p.table + table;
     typedef typename word_of<W>::type word;
-    for (int i = (int)threadIdx.x % lanes; i < vectors; i += 4 * lanes) {
-        word w[4];
+    int64_t table = 0, rows = 0, before = 0, entry = item, at[ROW_DIMS];
+    if (p.before.count > 1) before = item / p.entries.count, entry = item - before * p.entries.count;
+    split_entry(p, entry, at);
+    for (int i = 0; i < p.entries.rank; i++) rows += at[i] * p.entries.rows[i];
+    add_place(p.before, before, &table, &rows);
+    word w[4];
+    const char *from = p.rows + rows;
+    const auto load = [&](int i) {
 #pragma unroll
         for (int k = 0; k < 4; k++)
             if (i + k * lanes < vectors) w[k] = ((const word *)from)[i + k * lanes];
+    };
+    int i = (int)threadIdx.x % lanes;
+    if (p.write) load(i);  // what is written does not wait for where
+    const bool loses = p.loses && p.loses[entry];
+    if (!add_indices(p, at, &table) || loses) return;
+    if (!p.write) from = p.table + table, load(i);
+    char *to = p.write ? p.table + table : p.rows + rows;
+    for (;;) {
 #pragma unroll
         for (int k = 0; k < 4; k++)
             if (i + k * lanes < vectors) ((word *)to)[i + k * lanes] = w[k];
+        i += 4 * lanes;
+        if (i >= vectors) break;
+        load(i);
     }
 }
 
@@ -763,6 +779,68 @@ template <int W, typename I> static __global__ void __launch_bounds__(ROW_THREAD
     if (!p.write) *beside = q;
 }
 
+// Gathers from dense lines that fit shared memory: a block reads the table's line once and takes elements from there, where
+// 32 places cost 3 or 4 cycles and not, as in L1, one for each 128 bytes. PIECES blocks share a long line of indices.
+enum { HELD_LINE = 49152, HELD_QUADS = 2 };
+
+template <int W, typename I> static __global__ void __launch_bounds__(ROW_THREADS) gather_held(const __grid_constant__ lines_call p, int pieces, int piece) {
+    typedef typename unit_of<W>::type unit;
+    struct alignas(4 * W > 16 ? 16 : 4 * W) quad { unit at[4]; };
+    struct alignas(16) four { I at[4]; };
+    extern __shared__ uint4 held[];
+    const uint32_t line = blockIdx.x / (uint32_t)pieces, first = (blockIdx.x - line * (uint32_t)pieces) * (uint32_t)piece, tid = threadIdx.x;
+    const uint32_t quads = (uint32_t)(p.length / 4), end = first + (uint32_t)piece < quads ? first + (uint32_t)piece : quads, bytes = (uint32_t)p.size * W;
+    int64_t index, table, values;
+    line_place(p, line, &index, &table, &values);
+    const four *chosen = (const four *)(p.index + index);
+    quad *to = (quad *)(p.values + values);
+    const char *from = p.table + table;
+    four next[HELD_QUADS];
+    const auto fetch = [&](uint32_t at) {
+#pragma unroll
+        for (int k = 0; k < HELD_QUADS; k++)
+            if (at + k * ROW_THREADS < end) next[k] = chosen[at + k * ROW_THREADS];
+    };
+    fetch(first + tid);
+    if (((uintptr_t)from | bytes) % 16 == 0) {
+#pragma unroll 4
+        for (uint32_t i = tid; i < bytes / 16; i += ROW_THREADS) held[i] = ((const uint4 *)from)[i];
+    } else {
+        for (uint32_t i = tid; i < (uint32_t)p.size; i += ROW_THREADS) ((unit *)held)[i] = ((const unit *)from)[i];
+    }
+    __syncthreads();
+    for (uint32_t at = first + tid; at < end; at += HELD_QUADS * ROW_THREADS) {
+        quad q[HELD_QUADS];
+#pragma unroll
+        for (int k = 0; k < HELD_QUADS; k++) {
+            if (at + k * ROW_THREADS >= end) continue;
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const int64_t value = next[k].at[j];
+                const bool fits = (uint64_t)value < (uint64_t)p.size;
+                if (!fits) raise_fault(p.fault, p.op, NBX_FAULT_INDEX, value, p.size);
+                q[k].at[j] = ((const unit *)held)[fits ? (uint32_t)value : 0];
+            }
+        }
+        fetch(at + HELD_QUADS * ROW_THREADS);
+#pragma unroll
+        for (int k = 0; k < HELD_QUADS; k++)
+            if (at + k * ROW_THREADS < end) to[at + k * ROW_THREADS] = q[k];
+    }
+}
+
+// true: launched. The indices of a line are to be worth reading all of the table's.
+template <int W, typename I> static bool launch_held(const lines_call &p, cudaStream_t stream) {
+    const int64_t quads = p.length / 4;
+    if (p.write || p.table_step != W || p.size * W > HELD_LINE || p.length < 1024 || p.length * 2 < p.size) return false;
+    int64_t pieces = p.length / 16384 > 0 && p.lines < 2048 ? p.length / 16384 : 1;
+    const int64_t piece = (quads + pieces - 1) / pieces;
+    pieces = (quads + piece - 1) / piece;
+    if (p.lines * pieces > 0x7fffffff || quads > 0x7fffffff) return false;
+    gather_held<W, I><<<(unsigned)(p.lines * pieces), ROW_THREADS, (size_t)(p.size * W), stream>>>(p, (int)pieces, (int)piece);
+    return true;
+}
+
 // true: launched.
 template <typename I> static bool launch_quads(lines_call p, cudaStream_t stream) {
     const int64_t vector = p.width >= 4 ? 16 : 4 * p.width;
@@ -773,10 +851,18 @@ template <typename I> static bool launch_quads(lines_call p, cudaStream_t stream
     const unsigned blocks = (unsigned)((p.lines * (p.length / 4) + ROW_THREADS - 1) / ROW_THREADS);
     p.by_length = ewc_divisor_of(p.length / 4);
     switch (p.width) {
-    case 1: move_quads<1, I><<<blocks, ROW_THREADS, 0, stream>>>(p); break;
-    case 2: move_quads<2, I><<<blocks, ROW_THREADS, 0, stream>>>(p); break;
-    case 4: move_quads<4, I><<<blocks, ROW_THREADS, 0, stream>>>(p); break;
-    default: move_quads<8, I><<<blocks, ROW_THREADS, 0, stream>>>(p); break;
+    case 1:
+        if (!launch_held<1, I>(p, stream)) move_quads<1, I><<<blocks, ROW_THREADS, 0, stream>>>(p);
+        break;
+    case 2:
+        if (!launch_held<2, I>(p, stream)) move_quads<2, I><<<blocks, ROW_THREADS, 0, stream>>>(p);
+        break;
+    case 4:
+        if (!launch_held<4, I>(p, stream)) move_quads<4, I><<<blocks, ROW_THREADS, 0, stream>>>(p);
+        break;
+    default:
+        if (!launch_held<8, I>(p, stream)) move_quads<8, I><<<blocks, ROW_THREADS, 0, stream>>>(p);
+        break;
     }
     return true;
 }
