@@ -183,22 +183,38 @@ template <typename C, int DTYPE, int WARPS> static __global__ void __launch_boun
     __shared__ C parts[2][WARPS];
     const int tid = (int)threadIdx.x % THREADS, lane = tid & 31, warp = tid >> 5;
     const int in = DTYPE < 0 ? p.in : DTYPE, out = DTYPE < 0 ? p.out : DTYPE;
+    // The first tile of the next line is asked for while this one ends; not of float32 in blocks, which has no registers left for it.
+    constexpr bool AHEAD = GROUPS == 2 || WARPS == 1;
     int parity = 0;
-    for (int64_t unit = (int64_t)blockIdx.x * TOGETHER + threadIdx.x / THREADS; unit < p.count * p.pieces; unit += (int64_t)gridDim.x * TOGETHER) {
-        const int64_t line = p.pieces == 1 ? unit : unit / p.pieces, start = (unit - line * p.pieces) * p.piece;
-        const int64_t end = start + p.piece < p.length ? start + p.piece : p.length;
+    struct place {
         const char *x;
         char *y;
+        int64_t start, end;
+    };
+    const auto place_of = [&](int64_t unit, place *u) {
+        if (unit >= p.count * p.pieces) return void(u->start = u->end = 0);
+        const int64_t line = p.pieces == 1 ? unit : unit / p.pieces;
         int64_t *index;
-        line_place(p, line, &x, &y, &index);
-        C carry = p.starts && start ? ((const C *)p.starts)[unit - 1] : (C)-0.0;
-        uint4 next[WORDS];
-        const auto fetch = [&](int64_t at) {
-            if (DTYPE >= 0 && at + LANES <= end)
+        u->start = (unit - line * p.pieces) * p.piece;
+        u->end = u->start + p.piece < p.length ? u->start + p.piece : p.length;
+        line_place(p, line, &u->x, &u->y, &index);
+    };
+    uint4 next[WORDS];
+    const auto fetch = [&](const place &u, int64_t at) {
+        if (DTYPE >= 0 && at + LANES <= u.end)
 #pragma unroll
-                for (int w = 0; w < WORDS; w++) next[w] = ((const uint4 *)(x + at * SIZE))[w];
-        };
-        fetch(start + tid * LANES);
+            for (int w = 0; w < WORDS; w++) next[w] = ((const uint4 *)(u.x + at * SIZE))[w];
+    };
+    place here, after;
+    int64_t unit = (int64_t)blockIdx.x * TOGETHER + threadIdx.x / THREADS;
+    if (AHEAD) place_of(unit, &here), fetch(here, here.start + tid * LANES);
+    for (; unit < p.count * p.pieces; unit += (int64_t)gridDim.x * TOGETHER) {
+        if (!AHEAD) place_of(unit, &here), fetch(here, here.start + tid * LANES);
+        const char *x = here.x;
+        char *y = here.y;
+        const int64_t start = here.start, end = here.end;
+        if (AHEAD) place_of(unit + (int64_t)gridDim.x * TOGETHER, &after);
+        C carry = p.starts && start ? ((const C *)p.starts)[unit - 1] : (C)-0.0;
         for (int64_t tile = start; tile < end; tile += TILE) {
             const int64_t begin = tile + tid * LANES;
             const bool whole = (DTYPE >= 0 || p.dense) && begin + LANES <= end;
@@ -214,7 +230,8 @@ template <typename C, int DTYPE, int WARPS> static __global__ void __launch_boun
 #pragma unroll
                 for (int k = 0; k < LANES; k++) v[k] = begin + k < end ? ewc_load<C>(in, x + (begin + k) * p.x_step) : (C)-0.0;
             }
-            fetch(begin + TILE);
+            if (tile + TILE < end) fetch(here, begin + TILE);
+            else if (AHEAD) fetch(after, after.start + tid * LANES);
 #pragma unroll
             for (int k = 1; k < LANES; k++) v[k] = v[k - 1] + v[k];
             C before = v[LANES - 1], total;  // inclusive over the lanes, then exclusive
@@ -254,12 +271,13 @@ template <typename C, int DTYPE, int WARPS> static __global__ void __launch_boun
             }
         }
         if (p.totals && tid == 0) ((C *)p.totals)[unit] = carry;
+        if (AHEAD) here = after;
     }
 }
 
 template <typename C, int DTYPE> static void launch_units(const scan_call &p, int sm_count, cudaStream_t stream) {
     const bool short_lines = p.piece <= 1024;
-    const int64_t blocks = short_lines ? (p.count * p.pieces + 7) / 8 : p.count * p.pieces, most = (int64_t)sm_count * 8;
+    const int64_t blocks = short_lines ? (p.count * p.pieces + 7) / 8 : p.count * p.pieces, most = (int64_t)sm_count * (short_lines || DTYPE == NBX_BFLOAT16 || DTYPE == NBX_FLOAT16 ? 4 : 8);
     const unsigned n = (unsigned)(blocks < most ? blocks : most);
     if (short_lines) scan_sums<C, DTYPE, 1><<<n, SCAN_THREADS, 0, stream>>>(p);
     else scan_sums<C, DTYPE, 8><<<n, SCAN_THREADS, 0, stream>>>(p);
