@@ -71,6 +71,12 @@ template <int DTYPE> static __device__ __forceinline__ float number_of_key(uint3
     return DTYPE == NBX_FLOAT32 ? __uint_as_float(bits) : DTYPE == NBX_BFLOAT16 ? ewc_bf16_bits((uint16_t)bits) : ewc_half_bits((uint16_t)bits);
 }
 
+// A number that is an element of the dtype, twice in a word.
+template <int DTYPE> static __device__ __forceinline__ uint32_t pair_of_number(float x) {
+    const uint32_t bits = DTYPE == NBX_BFLOAT16 ? __float_as_uint(x) >> 16 : (uint32_t)__half_as_ushort(__float2half_rn(x));
+    return bits << 16 | bits;
+}
+
 template <int DTYPE> static __device__ __forceinline__ float element_of(const uint4 &w, int j) {
     const uint32_t word = DTYPE == NBX_FLOAT32 ? (j == 0 ? w.x : j == 1 ? w.y : j == 2 ? w.z : w.w) : (j < 2 ? w.x : j < 4 ? w.y : j < 6 ? w.z : w.w);
     if (DTYPE == NBX_FLOAT32) return __uint_as_float(word);
@@ -100,6 +106,27 @@ template <int DTYPE, bool FALLING> static __device__ __forceinline__ uint32_t ca
     if (before(extreme_of<DTYPE, FALLING>(w)))
 #pragma unroll
         for (int j = 0; j < LANES; j++) bits |= (uint32_t)before(element_of<DTYPE>(w, j)) << j;
+    return bits;
+}
+
+// The same of 16-bit elements and a number that is one of them, given twice: two comparisons at a time.
+template <int DTYPE, bool FALLING> static __device__ __forceinline__ uint32_t candidates_of_pairs(const uint4 &w, uint32_t number) {
+    typedef std::conditional_t<DTYPE == NBX_BFLOAT16, __nv_bfloat162, __half2> pair;
+    const uint32_t words[4] = {w.x, w.y, w.z, w.w};
+    pair than;
+    memcpy(&than, &number, sizeof than);
+    uint32_t masks[4], bits = 0;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        pair p;
+        memcpy(&p, &words[i], sizeof p);
+        masks[i] = FALLING ? __hgtu2_mask(p, than) : __hltu2_mask(p, than);
+    }
+    if (masks[0] | masks[1] | masks[2] | masks[3]) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) bits |= masks[i] & (0x00020001u << (2 * i));
+        bits = (bits | bits >> 16) & 0xff;
+    }
     return bits;
 }
 
@@ -182,10 +209,21 @@ template <int DTYPE> static __global__ void __launch_bounds__(TOP_THREADS, 8) se
             // the first round holds those that equal the number, which come before later ones
             const float margin = fabsf(number) * 1e-3f + 1e-30f, loose = isinf(number) ? NAN : falling ? number - margin : number + margin;
             const float bound = begin == start ? loose : number;
+            // The next vector is under way as soon as this one has been looked at.
+            constexpr bool PAIRS = DTYPE == NBX_BFLOAT16 || DTYPE == NBX_FLOAT16;
+            const bool pairs = PAIRS && begin > start;
+            const uint32_t twice = PAIRS ? pair_of_number<KNOWN>(number) : 0;
 #pragma unroll
-            for (int u = 0; u < TIMES; u++)
-                if (place(begin, u * LANES) < end) pending |= (falling ? candidates<KNOWN, true>(raw[u], bound) : candidates<KNOWN, false>(raw[u], bound)) << (u * LANES);
-            fetch(begin + ROUND);
+            for (int u = 0; u < TIMES; u++) {
+                uint32_t found = 0;
+                if (place(begin, u * LANES) < end) {
+                    if constexpr (PAIRS)
+                        if (pairs) found = falling ? candidates_of_pairs<KNOWN, true>(raw[u], twice) : candidates_of_pairs<KNOWN, false>(raw[u], twice);
+                    if (!pairs) found = falling ? candidates<KNOWN, true>(raw[u], bound) : candidates<KNOWN, false>(raw[u], bound);
+                }
+                pending |= found << (u * LANES);
+                if (place(begin + ROUND, u * LANES) < end) raw[u] = *(const uint4 *)(from + place(begin + ROUND, u * LANES) * (16 / LANES));
+            }
         } else {
             for (int j = 0; j < EACH; j++)
                 if (place(begin, j) < end) pending |= 1u << j;
