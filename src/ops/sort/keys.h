@@ -45,7 +45,8 @@ typedef struct nbx_row_walk {
 void nbx_row_walk_of(const nbx_tensor *t, int dim, nbx_row_walk *w);
 int64_t nbx_row_offset(const nbx_row_walk *w, int64_t row);  // in bytes
 
-// Scratch with which a GPU sorts rows: two arrays of keys and of places, and counts of digits for tiles of 4096.
+// Scratch with which a GPU sorts rows: two arrays of keys and of places, two of what tiles of 4096 say of digits, the totals of
+// 8 bytes' digits, and a block of tickets.
 enum { NBX_SORT_TILE = 4096, NBX_DEVICE_TOPK = 2048 };  // up to so many of a row are selected without sorting it
 // Parts of a row of which a GPU selects the first: enough blocks for few long rows.
 enum { NBX_TOPK_PIECE = 8192 };
@@ -55,7 +56,7 @@ static inline int nbx_device_topk_parts(int64_t rows, int64_t length) {
 }
 static inline size_t nbx_device_sort_bytes(int64_t rows, int64_t length) {
     const int64_t tiles = (length + NBX_SORT_TILE - 1) / NBX_SORT_TILE;
-    const size_t bytes = (size_t)(rows * length) * 2 * (sizeof(uint64_t) + sizeof(uint32_t)) + (size_t)(rows * 256 * (tiles + 1)) * sizeof(uint32_t);
+    const size_t bytes = (size_t)(rows * length) * 2 * (sizeof(uint64_t) + sizeof(uint32_t)) + (size_t)(rows * 256 * (2 * tiles + 8) + 256) * sizeof(uint32_t);
     return (bytes + 255) / 256 * 256 + 256;
 }
 
