@@ -101,11 +101,104 @@ static void cdist_rows(void *arg, int64_t begin, int64_t end, int thread) {
     }
 }
 
+// -------------------------------------------------------------------------------------- sixteen rows of the other matrix
+// float32 and the powers that need no power: one pair in each lane. 512 x 512 x 64: 4860 us one pair after the other, 810 so
+// (Zen 3, AVX2, GCC 12). A sum is made of sums of 32 terms, whatever rows are together.
+enum { PANEL_TERMS = 256, TERMS_TOGETHER = 32, ROWS_TOGETHER = 64, FEWEST_OTHERS = 4 };
+
+NBX_INLINE vf32 add_term(vf32 s, vf32 x, vf32 y, double p) {
+    const vf32 d = v_sub(x, y);
+    if (p == 2.0) return v_fma(d, d, s);
+    return p == 1.0 ? v_add(s, v_abs(d)) : v_max(s, v_abs(d));
+}
+
+// totals[i][16] of `rows` rows of a, `count` of their elements, with the panel's.
+NBX_INLINE void add_rows(const float *const *a, int rows, const float *panel, int64_t count, double p, vf32 *totals) {
+    vf32 s[4];
+    for (int64_t k = 0; k < count; k += TERMS_TOGETHER) {
+        const int64_t end = count - k < TERMS_TOGETHER ? count : k + TERMS_TOGETHER;
+#pragma GCC unroll 4
+        for (int i = 0; i < rows; i++) s[i] = v_zero();
+        for (int64_t l = k; l < end; l++) {
+            const vf32 y = v_load(panel + l * 16);
+#pragma GCC unroll 4
+            for (int i = 0; i < rows; i++) s[i] = add_term(s[i], v_set1(a[i][l]), y, p);
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < rows; i++) totals[i] = p == (double)INFINITY ? v_max(totals[i], s[i]) : v_add(totals[i], s[i]);
+    }
+}
+
+NBX_INLINE void add_all_rows(const float *a, int64_t next, int64_t rows, const float *panel, int64_t count, double p, vf32 *totals) {
+    int64_t i = 0;
+    for (; i + 4 <= rows; i += 4) {
+        const float *const four[] = {a + i * next, a + (i + 1) * next, a + (i + 2) * next, a + (i + 3) * next};
+        add_rows(four, 4, panel, count, p, totals + i);
+    }
+    for (; i < rows; i++) {
+        const float *const one[] = {a + i * next};
+        add_rows(one, 1, panel, count, p, totals + i);
+    }
+}
+
+// panel[k][16] of `others` rows; lanes past them repeat the last one.
+static void fill_panel(const float *b, int64_t next, int64_t others, int64_t count, float *panel) {
+    int64_t k = 0;
+    for (; others == 16 && k + 16 <= count; k += 16) v_copy_transposed(panel + k * 16, 16, b + k, next);
+    for (; k < count; k++)
+        for (int64_t i = 0; i < 16; i++) panel[k * 16 + i] = b[(i < others ? i : others - 1) * next + k];
+}
+
+// Up to ROWS_TOGETHER rows, `next` elements apart, with all of b.
+static void panel_rows(const float *a, int64_t next, int64_t rows, const float *b, int64_t b_row, int64_t others, int64_t length, double p, float *out) {
+    float panel[PANEL_TERMS * 16];
+    vf32 totals[ROWS_TOGETHER];
+    for (int64_t j = 0; j < others; j += 16) {
+        const int64_t lanes = others - j < 16 ? others - j : 16;
+        for (int64_t i = 0; i < rows; i++) totals[i] = v_zero();
+        for (int64_t k = 0; k < length; k += PANEL_TERMS) {
+            const int64_t count = length - k < PANEL_TERMS ? length - k : PANEL_TERMS;
+            fill_panel(b + j * b_row + k, b_row, lanes, count, panel);
+            if (p == 2.0) add_all_rows(a + k, next, rows, panel, count, 2.0, totals);
+            else if (p == 1.0) add_all_rows(a + k, next, rows, panel, count, 1.0, totals);
+            else add_all_rows(a + k, next, rows, panel, count, (double)INFINITY, totals);
+        }
+        for (int64_t i = 0; i < rows; i++) {
+            const vf32 y = p == 2.0 ? v_sqrt(totals[i]) : totals[i];
+            if (lanes == 16) v_store(out + i * others + j, y);
+            else v_store_n(out + i * others + j, y, (int)lanes);
+        }
+    }
+}
+
+static bool takes_panels(const task *t) {
+    const nbx_tensor *a = t->a, *b = t->b;
+    return a->dtype == NBX_FLOAT32 && (t->p == 2.0 || t->p == 1.0 || t->p == (double)INFINITY) && b->shape[b->rank - 2] >= FEWEST_OTHERS &&
+           a->stride[a->rank - 1] == 1 && b->stride[b->rank - 1] == 1;
+}
+
+static void cdist_panels(void *arg, int64_t begin, int64_t end, int thread) {
+    const task *t = arg;
+    const nbx_tensor *a = t->a, *b = t->b;
+    const int64_t rows = a->shape[a->rank - 2], others = b->shape[b->rank - 2], next = a->stride[a->rank - 2];
+    (void)thread;
+    for (int64_t i = begin; i < end;) {
+        int64_t count = rows - i % rows;
+        if (count > end - i) count = end - i;
+        if (count > ROWS_TOGETHER) count = ROWS_TOGETHER;
+        panel_rows((const float *)(const void *)matrix_start(a, t->out, i / rows) + i % rows * next, next, count,
+                   (const float *)(const void *)matrix_start(b, t->out, i / rows), b->stride[b->rank - 2], others, a->shape[a->rank - 1], t->p,
+                   (float *)nbx_data(t->out) + i * others);
+        i += count;
+    }
+}
+
 nbx_status NBX_KERNEL(cdist_cpu)(nbx_op_call *c) {
     task t = {arg_tensor(c, 0), arg_tensor(c, 1), out_get(c, 0), *(const double *)c->state};
     if (t.out->numel == 0) return NBX_OK;
     const int64_t others = t.b->shape[t.b->rank - 2], length = t.a->shape[t.a->rank - 1];
-    nbx_parallel_for(c->pool, t.out->numel / others, 16384 / (others * (length + 1)) + 1, cdist_rows, &t);
+    if (takes_panels(&t)) nbx_parallel_for(c->pool, t.out->numel / others, 65536 / (others * (length + 1)) + 16, cdist_panels, &t);
+    else nbx_parallel_for(c->pool, t.out->numel / others, 16384 / (others * (length + 1)) + 1, cdist_rows, &t);
     return NBX_OK;
 }
 
