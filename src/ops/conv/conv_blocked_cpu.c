@@ -262,6 +262,7 @@ typedef struct conv_target {
     float *out;
     int64_t row;       // from a channel to the next
     int lanes;
+    int skip;          // first rows of the tile that another one stores
     float bias[TILE_ROWS];
     const nbx_epilogue_plain *end;
     int64_t at;        // of out in the result
@@ -273,6 +274,7 @@ TILE_INLINE void store_tile(vf32 c[TILE_ROWS][TILE_VECTORS], const conv_target *
 #pragma GCC unroll 8
     for (int i = 0; i < TILE_ROWS; i++) {
         const vf32 bias = v_set1(target->bias[i]);
+        if (i < target->skip) continue;
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
             float *to = target->out + i * target->row + v * 16;
@@ -333,7 +335,7 @@ static void sum_lanes(const float *w, int64_t row, int64_t step, const float *x,
 static const conv_target *target_of(const conv_job *job, const conv_block *b, const conv_runs *runs, int lanes, int64_t channel, int64_t skip,
                                     conv_target *target) {
     const nbx_conv *p = job->p;
-    if (p->dtype != NBX_FLOAT32 || job->ends_tiles || skip != 0 || channel + TILE_ROWS > p->out_channels || runs->count != 1 || runs->run[0].length != lanes ||
+    if (p->dtype != NBX_FLOAT32 || job->ends_tiles || channel + TILE_ROWS > p->out_channels || runs->count != 1 || runs->run[0].length != lanes ||
         b->phase->axis[2].step * p->out_stride[4] != 1)
         return NULL;
     const int64_t c = b->group * p->out_channels + channel;
@@ -342,6 +344,7 @@ static const conv_target *target_of(const conv_job *job, const conv_block *b, co
     target->end = &job->end;
     target->at = target->out - (float *)p->output;
     target->lanes = lanes;
+    target->skip = (int)skip;
     for (int i = 0; i < TILE_ROWS; i++) target->bias[i] = p->bias ? ((const float *)p->bias)[(c + i) * p->bias_stride] : 0;
     return target;
 }
@@ -481,6 +484,7 @@ static void compute_columns(const conv_job *job, const conv_block *b, const floa
 }
 
 // The last lanes of a row, which a whole vector may not read, are copied.
+enum { FEW_CHANNELS = 32 };  // of the result: more take long enough anyway
 static void compute_direct(const conv_job *job, const conv_block *b, float *copy, int64_t begin, int64_t end, float *sums) {
     const nbx_conv *p = job->p;
     conv_runs runs = {.count = 1};
@@ -494,6 +498,9 @@ static void compute_direct(const conv_job *job, const conv_block *b, float *copy
             for (int64_t c = 0; c < p->in_channels; c++) memcpy(copy + c * TILE_LANES, x + c * step, (size_t)lanes * sizeof *x);
             x = copy, step = TILE_LANES;
         }
+        // lines of the next lanes: each channel lies on another page, more of them than the processor follows
+        for (int64_t c = 0; end - begin <= FEW_CHANNELS && c < p->in_channels && i + 2 * TILE_LANES <= b->count[2]; c++)
+            for (int l = 0; l < TILE_LANES; l += 16) v_prefetch(x + c * p->in_stride[1] + TILE_LANES + l);
         runs.run[0].lane = 0, runs.run[0].length = lanes;
         runs.run[0].out = b->start[0] * p->out_stride[2] + b->start[1] * p->out_stride[3] + (b->start[2] + i) * p->out_stride[4];
         compute_lanes(job, b, x, NULL, step, &runs, lanes, begin, end, sums);

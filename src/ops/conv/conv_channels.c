@@ -45,12 +45,13 @@ static bool has_plain_sizes(const nbx_conv *p) {
 // Channels that are adjacent in the result; else where positions would fill lanes worse, or their vectors lie across cache lines. Rows of a
 // 1 x 1 convolution are read where they lie by the other kernel, and its result is not turned over.
 bool nbx_conv_channels_suit(const nbx_conv *p) {
-    enum { FEWEST_CHANNELS = 8, FEWEST_TERMS = 24 };
+    enum { FEWEST_CHANNELS = 8, FEWEST_TERMS = 24, MOST_POSITIONS = 256 };
     if (p->transposed || nbx_conv_is_depthwise(p) || !nbx_conv_is_blocked(p) || !has_plain_sizes(p)) return false;
     const int64_t inner = p->in_channels * p->kernel[0] * p->kernel[1] * p->kernel[2], channels = p->out_channels;
     if (channels < FEWEST_CHANNELS || inner < 1) return false;
     if (p->out_stride[1] == 1 && p->groups * channels > 1) return true;
-    return !nbx_conv_reads_rows(p) && inner >= FEWEST_TERMS && 4 * channels >= 3 * 16 * panels_of(p);
+    const bool rows = nbx_conv_reads_rows(p) && (p->out[2] > MOST_POSITIONS || inner < 128);
+    return !rows && inner >= FEWEST_TERMS && 4 * channels >= 3 * 16 * panels_of(p);
 }
 
 bool nbx_conv_is_channels(const nbx_conv *p) {

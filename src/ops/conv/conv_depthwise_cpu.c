@@ -4,6 +4,7 @@
 
 #include "core/half.h"
 #include "cpu/gemm_load.h"
+#include "cpu/pairs_simd.h"
 #include "cpu/tile_simd.h"
 #include "ops/conv/conv_kernels.h"
 #include "ops/epilogue_simd.h"
@@ -120,8 +121,8 @@ TILE_INLINE void block_rows(const float *const *line, const float *taps, const v
                 continue;
             }
             const vf32 far = inside ? v_load(x + 16) : v_load_where(x + 16, far_mask[kx]);
-            spend(v_even(near, far), y, kx, taps, kept, sum, count, kernel, stride);
-            if (kx + 1 < kernel) spend(v_odd(near, far), y, kx + 1, taps, kept, sum, count, kernel, stride);
+            spend(v_even_mixed(near, far), y, kx, taps, kept, sum, count, kernel, stride);
+            if (kx + 1 < kernel) spend(v_odd_mixed(near, far), y, kx + 1, taps, kept, sum, count, kernel, stride);
         }
     }
 }
@@ -144,6 +145,8 @@ TILE_INLINE void some_rows(const nbx_conv *p, const depthwise_channel *c, int64_
         for (int i = 0; i < count; i++) sum[i] = v_set1(c->bias);
         if (inside) block_rows(line, c->taps, kept, sum, at, size, true, count, kernel, stride);
         else block_rows(line, c->taps, kept, sum, at, size, false, count, kernel, stride);
+#pragma GCC unroll 4
+        for (int i = 0; stride == 2 && i < count; i++) sum[i] = v_in_order(sum[i]);
         end_rows(p, c, out + x * (int64_t)sizeof(float), next, sum, count, lanes);
 #pragma GCC unroll 4
         for (int i = 0; i < count; i++) store(p, out + i * next, x, sum[i], lanes);
