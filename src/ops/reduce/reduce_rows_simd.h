@@ -226,6 +226,21 @@ NBX_INLINE void row_moments_f32(const part *p, int lane, const void *x, int64_t 
 }
 
 // --------------------------------------------------------------------------------------------------------- logsumexp
+// The largest number; NaN is passed over.
+NBX_INLINE float row_largest_number(const void *x, int64_t n, nbx_dtype dtype) {
+    vf32 a = v_set1(-INFINITY), b = a, c = a, d = a;
+    int64_t i = 0;
+    for (; i + 64 <= n; i += 64) {
+        a = v_max_fast(lanes_load(x, i, dtype), a), b = v_max_fast(lanes_load(x, i + 16, dtype), b);
+        c = v_max_fast(lanes_load(x, i + 32, dtype), c), d = v_max_fast(lanes_load(x, i + 48, dtype), d);
+    }
+    for (; i < n; i += 16) {
+        const int left = n - i < 16 ? (int)(n - i) : 16;
+        a = v_max_fast(v_select(vm_first(left), lanes_load_n(x, i, left, dtype), v_set1(-INFINITY)), a);
+    }
+    return v_reduce_max(v_max_fast(v_max_fast(a, b), v_max_fast(c, d)));
+}
+
 NBX_INLINE void row_logsumexp_f32(const part *p, int lane, const void *x, int64_t n, nbx_dtype dtype) {
     const size_t bytes = dtype == NBX_FLOAT32 ? 4 : 2;
     tile *t = p->t;
@@ -233,7 +248,9 @@ NBX_INLINE void row_logsumexp_f32(const part *p, int lane, const void *x, int64_
         const void *chunk = (const char *)x + (size_t)start * bytes;
         const int64_t count = n - start < CHUNK ? n - start : CHUNK;
         const double was = t->s[0].d[lane];
-        const double most = extreme_double(was, (double)row_extreme_f32(chunk, count, dtype, REDUCE_MAX), REDUCE_MAX);
+        float more = row_largest_number(chunk, count, dtype);  // beside a finite one, NaN shows in the sum
+        if (!isfinite(more)) more = row_extreme_f32(chunk, count, dtype, REDUCE_MAX);
+        const double most = extreme_double(was, (double)more, REDUCE_MAX);
         t->s[0].d[lane] = most;
         if (!isfinite(most)) continue;  // the end decides: -inf, inf or NaN
         const vf32 about = v_set1((float)most);
