@@ -1,5 +1,4 @@
-// Matrix products summed in float: f32, f16, bf16, and complex64 as pairs. Products of 8-bit integers are exact in float
-// within a block of k (255 * 255 * 256 < 2^24), so they use the same tile and add the blocks as int32.
+// Matrix products summed in float: f32, f16, bf16, and complex64 as pairs.
 //
 // The AVX-512 tile is 14 rows of 2 vectors: 28 sums, 2 vectors of B, 1 broadcast of A in 32 registers. Measured from L1 on
 // Zen 4 with GCC 12: 117.7 of 118 GFLOP/s. AVX2 and NEON: 6 rows of 16 columns.
@@ -69,12 +68,6 @@ static void pack_f32(const gemm_side *s, int64_t first, int64_t outers, int64_t 
     case NBX_UINT8: pack_dtype_f32(NBX_UINT8, 1, s, first, outers, k0, ks, width, out, stride); break;
     default: pack_dtype_f32(NBX_FLOAT32, 4, s, first, outers, k0, ks, width, out, stride); break;
     }
-}
-
-static void block_int8(const gemm_block *g)
-{
-    if (g->a_panel != 0) tiles_f32(g, TILE_VECS, true, true);
-    else tiles_f32(g, TILE_VECS, true, false);
 }
 
 // ---- from sums to results -------------------------------------------------------------------------------------------
@@ -168,20 +161,9 @@ static void finish_f32(const nbx_gemm *g, int64_t entry, int64_t row, int64_t ro
     }
 }
 
-static void finish_int8(const nbx_gemm *g, int64_t entry, int64_t row, int64_t rows, int64_t col, int64_t cols, const void *acc, int64_t ld)
-{
-    const int32_t *sums = acc;
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t j = 0; j < cols; j++) {
-            gemm_store_integer(g, entry, row + i, col + j, sums == NULL ? 0 : sums[i * ld + j]);
-        }
-    }
-}
-
 void NBX_KERNEL(gemv_f32)(const gemv_work *w); // gemv_cpu.c
 
 const gemm_kernels NBX_KERNEL(gemm_kernels_f32) = {TILE_ROWS, TILE_VECS * 16, 4, pack_f32, pack_f32, block_f32, finish_f32,
                                                    NBX_KERNEL(gemv_f32)};
-const gemm_kernels NBX_KERNEL(gemm_kernels_int8) = {TILE_ROWS, TILE_VECS * 16, 4, pack_f32, pack_f32, block_int8, finish_int8, NULL};
 const gemm_kernels NBX_KERNEL(gemm_kernels_c64) = {TILE_ROWS, TILE_VECS * 16, 4, pack_complex_a_f32, pack_complex_b_f32,
                                                    block_f32, finish_complex_f32, NULL};
