@@ -397,14 +397,18 @@ static void pack_tasks(void *arg, int64_t begin, int64_t end, int thread) {
     const nbx_conv *p = job->p;
     const conv_channels_plan *plan = job->plan;
     const int64_t area = p->kernel[1] * p->kernel[2], bytes = (int64_t)nbx_dtype_size(p->dtype);
-    const bool runs = p->dtype == NBX_FLOAT32 && conv_filters_are_runs(p);
+    const bool runs = conv_filters_are_runs(p);
+    float square[16 * 16];
     (void)thread;
     for (int64_t i = begin + job->first_panel; i < end + job->first_panel; i++) {
         float *to = job->weights + i * plan->inner * 16;
         const int64_t group = i / plan->panels, channel = i % plan->panels * 16, rows = p->out_channels - channel < 16 ? p->out_channels - channel : 16;
         const char *from = p->weight + (group * p->out_channels + channel) * p->weight_stride[0] * bytes;
         int64_t k = 0;
-        for (; runs && rows == 16 && k + 16 <= plan->inner; k += 16) v_copy_transposed(to + k * 16, 16, (const float *)from + k, p->weight_stride[0]);
+        for (; runs && rows == 16 && k + 16 <= plan->inner; k += 16) {
+            for (int64_t r = 0; r < 16; r++) widen_any(p, square + r * 16, from + (r * p->weight_stride[0] + k) * bytes, 1, 16);
+            v_copy_transposed(to + k * 16, 16, square, 16);
+        }
         for (; k < plan->inner; k++) {
             const int64_t c = k / plan->taps, tap = k % plan->taps;
             const int64_t at = c * p->weight_stride[1] + tap / area * p->weight_stride[2] + tap / p->kernel[2] % p->kernel[1] * p->weight_stride[3] +
