@@ -230,17 +230,20 @@ nbx_status nbx_registry_add(nbx_context *ctx, const char *schema_text, const nbx
     return status;
 }
 
+static nbx_status no_kernel(nbx_op_call *c) { return nbx_call_fail(c, NBX_ERROR_INTERNAL, "the library of the device has no code for it"); }
+
 nbx_op_fn nbx_operator_kernel(const nbx_operator *op, int device_type, int isa) {
     if (!op->op) return NULL;
     if (device_type == NBX_CPU) return op->op->cpu[isa];
     const nbx_backend *backend = nbx_backend_library(device_type);
     if (!backend) return NULL;
     nbx_op_fn kernel = __atomic_load_n(&op->cuda, __ATOMIC_ACQUIRE);
-    if (!kernel) {
+    if (!kernel) {  // asked once: that there is none is remembered, too
         kernel = backend->kernel(op->op->name);
+        if (!kernel) kernel = no_kernel;
         __atomic_store_n(&((nbx_operator *)op)->cuda, kernel, __ATOMIC_RELEASE);
     }
-    return kernel;
+    return kernel == no_kernel ? NULL : kernel;
 }
 
 bool nbx_op_runs_on_host(const nbx_op *op) {
