@@ -110,6 +110,8 @@ typedef struct nbx_options {
     const char *isa;         // "baseline", "avx2", "avx512" to lower the instruction set; NULL, an unknown name, or more than
                              // there is: the best this machine has. nbx_context_isa tells
     size_t memory_ceiling;   // bytes the context's storages may hold together; past it allocations fail with MEMORY. 0: no ceiling
+    bool allow_tf32;         // products and convolutions of float32 on a GPU may round their factors to tf32 (11 bits of precision)
+                             // for its tensor cores, as torch.backends.cuda.matmul.allow_tf32. The CPU takes no notice
 } nbx_options;
 
 // Creates a context; options may be NULL (the CPU, all it may use). NULL result: out of memory, or a device that is not there

@@ -26,6 +26,7 @@ static const char help[] =
     "  --threads N          CPU threads to use (what the machine allows)\n"
     "  --isa NAME           baseline, avx2 or avx512, to use less than this CPU has\n"
     "  --seed N             what torch.manual_seed would set before each run\n"
+    "  --allow-tf32         float32 products and convolutions on a GPU may round their factors to tf32\n"
     "  --draw-on-cpu        random operators give the CPU's numbers on a GPU, too\n"
     "  --model NAME         which model of an archive that holds several\n"
     "  --repeat N           run the last step N times more, and print the smallest, median and 99th percentile time\n"
@@ -78,6 +79,7 @@ static int read_option(run_options *o, int count, char **args, int *at) {
         if (!value) return missing_value(option);
         return read_integer(value, &o->repeat) && o->repeat > 0 && o->repeat < 10000000 ? -1 : complain("run", EXIT_USAGE, "--repeat takes a number from 1 to 9999999, not %s", value);
     }
+    if (strcmp(option, "--allow-tf32") == 0) return o->allow_tf32 = true, -1;
     if (strcmp(option, "--draw-on-cpu") == 0) return o->draw_on_cpu = true, -1;
     if (strcmp(option, "--quiet") == 0 || strcmp(option, "-q") == 0) return o->quiet = true, -1;
     if (option[0] == '-' && option[1]) return complain("run", EXIT_USAGE, "there is no option %s. See nbx run --help", option);
@@ -196,6 +198,7 @@ static int run(const run_options *o) {
     nbx_options options;
     runner r = {.options = o};
     if (!read_context_options("run", o->device, o->threads, o->isa, &options)) return EXIT_USAGE;
+    options.allow_tf32 = o->allow_tf32;
     r.ctx = nbx_context_create(&options);
     if (!r.ctx) return complain("run", EXIT_FAILED, "no context: out of memory, or the device is not there");
     const int code = load_and_run(&r);

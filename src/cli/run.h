@@ -12,7 +12,7 @@ typedef struct run_options {
     double tolerance;  // below 0: each dtype's own
     uint64_t seed;
     int64_t repeat;
-    bool seeded, quiet, draw_on_cpu;
+    bool seeded, quiet, draw_on_cpu, allow_tf32;
 } run_options;
 
 typedef struct runner {

@@ -63,6 +63,7 @@ nbx_context *nbx_context_create(const nbx_options *options) {
     nbx_context *ctx = nbx_alloc_zero(sizeof *ctx);
     if (!ctx) return NULL;
     ctx->device = options->device;
+    ctx->allow_tf32 = options->allow_tf32;
     ctx->account = nbx_account_create(options->memory_ceiling);
     if (!ctx->account) goto failed;
     const nbx_isa best = nbx_isa_best();

@@ -31,6 +31,7 @@ struct nbx_context {
     size_t depth;        // of nested operator calls, to stop runaway composites
 
     nbx_account *account;  // of the storages it has created
+    bool allow_tf32;     // nbx_options
     bool clamp_half;     // casts to float16 clamp finite values to +-65504 (T6's protected mode)
 
     nbx_status status;   // of the first failure since nbx_clear_error

@@ -220,6 +220,72 @@ static void long_rows_give_what_they_give_on_the_cpu(void **state) {
     nbx_context_destroy(there);
 }
 
+// ------------------------------------------------------------------------------------------- products on tensor cores
+typedef enum product_kind { OF_HALVES, OF_TF32, OF_INT8, OF_FLOAT8, WITH_BIAS, IMAGES, IMAGES_LAST, IMAGES_TF32, PRODUCTS } product_kind;
+
+static const nbx_tensor *numbers_on(nbx_context *ctx, int rank, const int64_t *shape, double scale, nbx_dtype dtype) {
+    int64_t numel = 1;
+    for (int d = 0; d < rank; d++) numel *= shape[d];
+    float *numbers = malloc(sizeof *numbers * (size_t)numel);
+    uint32_t bits = (uint32_t)numel;
+    for (int64_t i = 0; i < numel; i++) bits = bits * 1664525u + 1013904223u, numbers[i] = (float)(((double)(bits >> 8) * 0x1p-23 - 1) * scale);
+    const nbx_tensor *t = nbx_to_dtype(ctx, nbx_tensor_from_host(ctx, NBX_FLOAT32, rank, shape, numbers), dtype);
+    free(numbers);
+    return t;
+}
+
+static nbx_tensor *called(nbx_context *ctx, const char *name, int count, const nbx_value *args) {
+    nbx_value results[1];
+    return nbx_call(ctx, name, args, count, NULL, 0, results, 1, NULL) == NBX_OK ? (nbx_tensor *)results[0].as.tensor : NULL;
+}
+
+// m x k times k x n, or an image of m = side * side pixels. turned: bit 0 for a, bit 1 for b: lines along m or n.
+static nbx_tensor *product(nbx_context *ctx, product_kind kind, int64_t m, int64_t n, int64_t k, int turned) {
+    const int64_t mk[] = {m, k}, km[] = {k, m}, kn[] = {k, n}, nk[] = {n, k};
+    const nbx_dtype dtype = kind == OF_INT8 ? NBX_INT8 : kind == OF_FLOAT8 ? NBX_FLOAT8_E4M3FN : kind == OF_TF32 || kind == IMAGES_TF32 ? NBX_FLOAT32 : NBX_BFLOAT16;
+    if (kind >= IMAGES) {
+        int64_t side = 1;
+        while ((side + 1) * (side + 1) <= m) side++;
+        const int64_t image[] = {2, k, side, side}, filter[] = {n, k, 3, 3}, one[] = {1, 1};
+        const nbx_tensor *x = numbers_on(ctx, 4, image, 1, dtype), *w = numbers_on(ctx, 4, filter, 0.5, dtype);
+        if (kind == IMAGES_LAST) x = called(ctx, "aten::contiguous", 2, (nbx_value[]){nbx_of_tensor(x), nbx_of_memory_format(NBX_CHANNELS_LAST)});
+        return nbx_conv2d(ctx, x, w, NBX_NONE, one, one, one, 1);
+    }
+    const double scale = kind == OF_INT8 ? 127 : 1;
+    const nbx_tensor *a = turned & 1 ? nbx_t(ctx, numbers_on(ctx, 2, km, scale, dtype)) : numbers_on(ctx, 2, mk, scale, dtype);
+    const nbx_tensor *b = turned & 2 ? numbers_on(ctx, 2, kn, scale, dtype) : nbx_t(ctx, numbers_on(ctx, 2, nk, scale, dtype));
+    if (kind == OF_INT8) return called(ctx, "aten::_int_mm", 2, (nbx_value[]){nbx_of_tensor(a), nbx_of_tensor(b)});
+    const nbx_tensor *bias = numbers_on(ctx, 1, &n, 1, kind == OF_FLOAT8 ? NBX_FLOAT32 : dtype);
+    if (kind == WITH_BIAS) return called(ctx, "aten::addmm", 3, (nbx_value[]){nbx_of_tensor(bias), nbx_of_tensor(a), nbx_of_tensor(b)});
+    if (kind != OF_FLOAT8) return nbx_mm(ctx, a, b);
+    const double half = 0.5, two = 2;
+    const nbx_tensor *sa = nbx_full(ctx, NBX_FLOAT32, 0, NULL, half), *sb = nbx_full(ctx, NBX_FLOAT32, 0, NULL, two);
+    return called(ctx, "aten::_scaled_mm", 7, (nbx_value[]){nbx_of_tensor(a), nbx_of_tensor(b), nbx_of_tensor(sa), nbx_of_tensor(sb), nbx_of_tensor(bias), nbx_of_none(), nbx_of_dtype(NBX_FLOAT32)});
+}
+
+static void products_give_what_they_give_on_the_cpu(void **state) {
+    (void)state;
+    const nbx_options options = {.device = gpu, .allow_tf32 = true};
+    if (nbx_device_problem(gpu)) skip();
+    nbx_context *there = nbx_context_create(&options), *here = nbx_context_create(NULL);
+    const int64_t sizes[][3] = {{33, 7, 5}, {64, 64, 64}, {130, 96, 160}, {257, 129, 75}, {1200, 1100, 96}, {2049, 1030, 40}, {1536, 1024, 64}};
+    for (int kind = 0; kind < PRODUCTS; kind++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            for (int turned = 0; turned < (kind < IMAGES ? 4 : 1); turned++) {
+                const int64_t m = sizes[i][0], n = sizes[i][1], k = sizes[i][2];
+                const nbx_scope outer = nbx_scope_open(here), inner = nbx_scope_open(there);
+                const nbx_tensor *x = product(here, kind, m, n, k, turned), *y = product(there, kind, m, n, k, turned);
+                char what[96];
+                snprintf(what, sizeof what, "product %d of %lld x %lld x %lld, turned %d", kind, (long long)m, (long long)n, (long long)k, turned);
+                if (kind == OF_INT8) x = nbx_to_dtype(here, x, NBX_FLOAT32), y = nbx_to_dtype(there, y, NBX_FLOAT32);
+                agree(here, x, there, y, kind == OF_INT8 ? 0 : kind == OF_FLOAT8 || kind == OF_TF32 || kind == IMAGES_TF32 ? 0.05 : 1.6e-2, what);
+                nbx_scope_close(here, outer, NULL);
+                nbx_scope_close(there, inner, NULL);
+            }
+    nbx_context_destroy(here);
+    nbx_context_destroy(there);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_device_that_is_not_there_is_explained),
@@ -229,6 +295,7 @@ int main(void) {
         cmocka_unit_test(a_generator_of_a_gpu_is_none_of_the_cpu),
         cmocka_unit_test(bad_input_on_a_gpu_is_an_error),
         cmocka_unit_test(long_rows_give_what_they_give_on_the_cpu),
+        cmocka_unit_test(products_give_what_they_give_on_the_cpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

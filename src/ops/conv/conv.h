@@ -18,6 +18,7 @@ typedef struct nbx_conv {
     int64_t in[CONV_DIMS], out[CONV_DIMS], kernel[CONV_DIMS];
     int64_t stride[CONV_DIMS], padding[CONV_DIMS], dilation[CONV_DIMS];
     bool transposed;
+    bool tf32;  // the context allows it, and the dtype is float32
     // Strides in elements: batch, channel, depth, height, width. Of the weight: channel of the result, of the input, kernel dims.
     int64_t in_stride[5], out_stride[5], weight_stride[5];
     int64_t bias_stride;
@@ -61,7 +62,7 @@ static inline bool conv_tap_shift(const nbx_conv *p, int d, int64_t phase, int64
 extern const nbx_packing nbx_conv_packing;
 
 // How a GPU reads the input of a float convolution: channels last, from a copy in scratch unless the tensor lies so already.
-// Tensor cores (16-bit dtypes) read 16 bytes at once: channels are padded for them.
+// Tensor cores (16-bit dtypes, tf32) read 16 bytes at once: channels are padded for them.
 typedef struct conv_image {
     int64_t channels;  // of a pixel and group in the copy: those of the input, then zeros
     int64_t run;       // elements read at a tap: the channels, or those under a whole row of the kernel (by_rows)
@@ -73,7 +74,7 @@ typedef struct conv_image {
 static inline int64_t conv_rounded(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
 static inline conv_image conv_image_of(const nbx_conv *p) {
-    const int64_t vector = nbx_dtype_size(p->dtype) == 2 ? 8 : 1;
+    const int64_t vector = nbx_dtype_size(p->dtype) == 2 ? 8 : p->tf32 ? 4 : 1;
     const bool by_rows = !p->transposed && p->groups == 1 && p->in_channels < 8 && p->dilation[2] == 1 && p->kernel[2] > 1;
     const bool half_vectors = by_rows && p->in_channels <= 4 && p->stride[2] % 2 == 0 && vector == 8;
     const int64_t channels = conv_rounded(p->in_channels, half_vectors ? 4 : vector);

@@ -169,6 +169,7 @@ void nbx_conv_of(const nbx_op_call *c, nbx_conv *p) {
     p->in_channels = x->shape[1] / p->groups;
     p->out_channels = y->shape[1] / p->groups;
     p->transposed = arg_bool(c, 6);
+    p->tf32 = p->dtype == NBX_FLOAT32 && c->ctx->allow_tf32;
     for (int d = 0; d < CONV_DIMS; d++)
         p->in[d] = p->out[d] = p->kernel[d] = p->stride[d] = p->dilation[d] = 1;
     for (int i = 0; i < dims; i++) {

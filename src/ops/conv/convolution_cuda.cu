@@ -1,6 +1,6 @@
 // Convolutions on CUDA, as implicit matrix products: pixels x (taps x channels) x filters, nothing is expanded in memory.
 //   float16, bfloat16   tensor cores (cuda/mma.cuh); channels are padded to a multiple of 8: every chunk of 8 is one 16-byte copy
-//   float32             FFMA (cuda/fma.cuh)
+//   float32             FFMA (cuda/fma.cuh); tensor cores where the context allows tf32, channels padded to a multiple of 4
 //                       Inputs whose channels are not dense are first laid out channels last in scratch, filters are packed
 //                       [filter][tap][channel]. Of few channels (the first layer) a whole row of taps is one run.
 //   others              64 x 64 tiles of FMA, inputs gathered
@@ -176,18 +176,18 @@ template <int ROWS, int COUNT, int STEP> struct image_walk {
     }
 };
 
-template <typename T, typename Tile> struct image_source {  // chunks of 8 channels
+template <typename T, typename Tile> struct image_source {  // chunks of 16 bytes of channels
     typedef tile_part<Tile, Tile::BM, true> part;
     const T *input;
     image_walk<Tile::BM, part::COUNT, part::ROWS> walk;
     __device__ __forceinline__ image_source(const conv_call &p, const T *group, const windows_of<Tile::BM> &windows)
-        : input(group + windows.base), walk(p, windows, part::row(), part::chunk() * 8) {}
+        : input(group + windows.base), walk(p, windows, part::row(), part::chunk() * in_chunk<T>) {}
     __device__ __forceinline__ void fill(uint32_t tile) {
         walk.locate();
-        const int left = walk.p.run - walk.channel, bytes = left < 8 ? left * 2 : 16;
+        const int left = walk.p.run - walk.channel, bytes = left < in_chunk<T> ? left * (int)sizeof(T) : 16;
 #pragma unroll
         for (int i = 0; i < part::COUNT; i++) copy_async(tile + part::place(i), input + walk.at[i], walk.inside[i] ? bytes : 0);
-        walk.k += Tile::BK;
+        walk.k += in_tile<T, Tile>;
     }
 };
 
@@ -206,11 +206,18 @@ template <typename Tile> struct float_image_source {
 };
 
 template <typename T> static __device__ __forceinline__ float wide(T x) { return (float)x; }
+template <int BYTES> struct unit {
+    typedef uint32_t type;
+};
+template <> struct unit<8> {
+    typedef uint2 type;
+};
 
 // Results go where the pixels are: two channels at once where channels are dense, else through shared memory as [filter][pixel].
 template <typename T, typename Tile> struct image_store {
     static constexpr int PITCH = Tile::BM + 8;
-    static_assert(Tile::BN * PITCH * 2 <= Tile::SHARED_BYTES, "the staged tile fits");
+    static_assert(Tile::BN * PITCH * sizeof(T) <= Tile::SHARED_BYTES, "the staged tile fits");
+    typedef typename unit<2 * sizeof(T)>::type pair_bits;
     const conv_call &p;
     const int64_t *outs;
     T *staged;
@@ -219,7 +226,7 @@ template <typename T, typename Tile> struct image_store {
         return (T)(p.bias && n < p.filters ? v + wide(((const T *)p.bias)[(first_filter + n) * p.bias_stride]) : v);
     }
     __device__ __forceinline__ void operator()(int m, int n, float v0, float v1) const {
-        const T pair[2] = {biased(n, v0), biased(n + 1, v1)};
+        alignas(2 * sizeof(T)) const T pair[2] = {biased(n, v0), biased(n + 1, v1)};
         if (p.out_stride[1] != 1) {
             staged[(n - n0) * PITCH + m - m0] = pair[0];
             staged[(n + 1 - n0) * PITCH + m - m0] = pair[1];
@@ -228,7 +235,7 @@ template <typename T, typename Tile> struct image_store {
         const int64_t out = outs[m - m0];
         if (out < 0 || n >= p.filters) return;
         T *at = (T *)p.output + out + first_filter + n;
-        if (n + 1 < p.filters && ((uintptr_t)at & 3) == 0) *(uint32_t *)at = *(const uint32_t *)pair;
+        if (n + 1 < p.filters && (uintptr_t)at % sizeof pair == 0) *(pair_bits *)at = *(const pair_bits *)pair;
         else {
             at[0] = pair[0];
             if (n + 1 < p.filters) at[1] = pair[1];
@@ -244,7 +251,7 @@ template <typename T, typename Tile> struct image_store {
             if (out < 0) continue;
             T *at = (T *)p.output + (first_filter + n0 + n) * p.out_stride[1];
             const T *from = staged + n * PITCH + m;
-            if (next == out + 1 && ((uintptr_t)(at + out) & 3) == 0) *(uint32_t *)(at + out) = *(const uint32_t *)from;
+            if (next == out + 1 && (uintptr_t)(at + out) % sizeof(pair_bits) == 0) *(pair_bits *)(at + out) = *(const pair_bits *)from;
             else {
                 at[out] = from[0];
                 if (next >= 0) at[next] = from[1];
@@ -253,7 +260,7 @@ template <typename T, typename Tile> struct image_store {
     }
 };
 
-template <typename T, typename Tile>
+template <typename T, typename Out, typename Tile>
 static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS) conv_tensor(const __grid_constant__ conv_call p, int tiles_m, int tiles_n) {
     extern __shared__ __align__(128) char shared[];
     int tm, tn;
@@ -263,27 +270,33 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS) conv_tenso
     __syncthreads();
     image_source<T, Tile> image(p, (const T *)p.input + (int64_t)group * p.pixel_channels * p.in_stride[1], windows);
     dense_source<T, Tile, Tile::BN, true> filters((const T *)p.weight + (int64_t)group * p.filters * p.inner, p.inner, p.filters, p.inner, n0);
-    const image_store<T, Tile> store = {p, windows.out, (T *)shared, group * p.filters, m0, n0};
+    const image_store<Out, Tile> store = {p, windows.out, (Out *)shared, group * p.filters, m0, n0};
     mma_block<T, Tile, true, true>(image, filters, m0, n0, p.inner, store);
     store.unstage();
 }
 
-template <typename T, typename Tile> static void launch_tensor(const conv_call &p, int groups, cudaStream_t stream) {
+template <typename T, typename Out, typename Tile> static void launch_tensor(const conv_call &p, int groups, cudaStream_t stream) {
     const int tiles_m = (p.pixels + Tile::BM - 1) / Tile::BM, tiles_n = (p.filters + Tile::BN - 1) / Tile::BN;
     const int bytes = Tile::SHARED_BYTES + windows_of<Tile::BM>::bytes(p);
-    shared_limit<conv_tensor<T, Tile>>(Tile::SHARED_BYTES + MAX_WINDOWS);
-    conv_tensor<T, Tile><<<dim3((unsigned)(tiles_m * tiles_n), (unsigned)groups), Tile::THREADS, bytes, stream>>>(p, tiles_m, tiles_n);
+    shared_limit<conv_tensor<T, Out, Tile>>(Tile::SHARED_BYTES + MAX_WINDOWS);
+    conv_tensor<T, Out, Tile><<<dim3((unsigned)(tiles_m * tiles_n), (unsigned)groups), Tile::THREADS, bytes, stream>>>(p, tiles_m, tiles_n);
 }
 
 template <typename T> static void launch_halves(const conv_call &p, int groups, const nbx_cuda_facts *facts, cudaStream_t stream) {
     switch (mma_choose(facts, p.pixels, p.filters, groups)) {
-    case MMA_SMALL: launch_tensor<T, mma_small>(p, groups, stream); break;
+    case MMA_SMALL: launch_tensor<T, T, mma_small>(p, groups, stream); break;
     case MMA_NARROW:
-        if (p.inner < 1024) launch_tensor<T, mma_tile<128, 64, 32, 4, 2, 2, 3>>(p, groups, stream);
-        else launch_tensor<T, mma_narrow>(p, groups, stream);
+        if (p.inner < 1024) launch_tensor<T, T, mma_tile<128, 64, 32, 4, 2, 2, 3>>(p, groups, stream);
+        else launch_tensor<T, T, mma_narrow>(p, groups, stream);
         break;
-    default: launch_tensor<T, mma_large>(p, groups, stream); break;
+    case MMA_MEDIUM: launch_tensor<T, T, mma_medium>(p, groups, stream); break;
+    default: launch_tensor<T, T, mma_large>(p, groups, stream); break;
     }
+}
+
+static void launch_tf32(const conv_call &p, int groups, const nbx_cuda_facts *facts, cudaStream_t stream) {
+    if (mma_choose(facts, p.pixels, p.filters, groups) >= MMA_NARROW) launch_tensor<tf32, float, mma_small>(p, groups, stream);
+    else launch_tensor<tf32, float, mma_large>(p, groups, stream);
 }
 
 // ------------------------------------------------------------------------------------------------------------- float32
@@ -481,9 +494,10 @@ static void pack_any(const conv_call &p, const void *weight, void *packed, int g
 
 static bool lies_so(const conv_call *p, const nbx_conv *v, const conv_image *image) {  // the input, as conv_image says
     if (p->in_stride[1] != 1 || image->by_rows || image->channels != v->in_channels) return false;
-    if (!is_half(v)) return true;
-    bool fits = (uintptr_t)p->input % 16 == 0 && p->in_stride[0] % 8 == 0;
-    for (int d = 2; d < 5; d++) fits = fits && (p->in_stride[d] % 8 == 0 || p->in[d - 2] == 1);
+    if (!is_half(v) && !v->tf32) return true;
+    const int vector = v->tf32 ? 4 : 8;
+    bool fits = (uintptr_t)p->input % 16 == 0 && p->in_stride[0] % vector == 0;
+    for (int d = 2; d < 5; d++) fits = fits && (p->in_stride[d] % vector == 0 || p->in[d - 2] == 1);
     return fits;
 }
 
@@ -527,7 +541,8 @@ static nbx_status run_phase(nbx_op_call *c, const nbx_conv *v, const conv_image 
     if (direct && depthwise(*p, groups, stream)) return launch_status(c);
     if (image) {
         const nbx_cuda_facts *facts = nbx_cuda_device_facts(c->device.index);
-        if (v->dtype == NBX_FLOAT32) launch_floats(*p, groups, facts, stream);
+        if (v->tf32) launch_tf32(*p, groups, facts, stream);
+        else if (v->dtype == NBX_FLOAT32) launch_floats(*p, groups, facts, stream);
         else if (v->dtype == NBX_FLOAT16) launch_halves<__half>(*p, groups, facts, stream);
         else launch_halves<__nv_bfloat16>(*p, groups, facts, stream);
     } else if (v->dtype == NBX_FLOAT32) launch_plain<float, NBX_FLOAT32>(*p, groups, direct, stream);

@@ -82,6 +82,16 @@ static __device__ void combine_shared(int dtype, int how, char *to, const void *
             if (seen == old) return;
         } while (true);
     }
+    if (width == 2) {  // what lies beside it may be nobody's
+        unsigned short seen = *(unsigned short *)to;
+        do {
+            const unsigned short old = seen;
+            unsigned short next = old;
+            combine_one(dtype, how, (char *)&next, from);
+            seen = atomicCAS((unsigned short *)to, old, next);
+            if (seen == old) return;
+        } while (true);
+    }
     unsigned *word = (unsigned *)((uintptr_t)to & ~(uintptr_t)3);
     const int at = (int)((uintptr_t)to & 3);
     unsigned seen = *word;

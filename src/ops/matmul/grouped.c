@@ -1,4 +1,4 @@
-// Products of groups of one matrix, each with a matrix of its own, as mixtures of experts need them; and scaled products of float8.
+// Products of groups of one matrix, each with a matrix of its own, as mixtures of experts need them; of float8 with scales, too.
 //   _grouped_mm(a, b, offs): offs [groups] int32 says where each group ends:
 //     a [m, k]  b [g, k, n]  rows of a in groups         -> [m, n]
 //     a [g, m, k]  b [k, n]  columns of b in groups      -> [m, n]
@@ -141,29 +141,6 @@ static nbx_tensor *scaled(nbx_context *ctx, const nbx_tensor *t, const nbx_tenso
     return do_mul(ctx, do_cast(ctx, t, NBX_FLOAT32), do_cast(ctx, scale, NBX_FLOAT32));
 }
 
-// _scaled_mm(a, b, scale_a, scale_b, bias, scale_result, out_dtype): (a * scale_a) b * scale_b + bias in float32, divided by
-// scale_result when the result is float8.
-static nbx_status scaled_mm(nbx_op_call *c) {
-    nbx_context *ctx = c->ctx;
-    const nbx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1), *sa = arg_tensor(c, 2), *sb = arg_tensor(c, 3);
-    const nbx_tensor *bias = arg_tensor(c, 4), *sr = arg_tensor(c, 5);
-    const nbx_dtype dtype = arg_dtype(c, 6) == NBX_DTYPE_NONE ? (nbx_dtype)a->dtype : arg_dtype(c, 6);
-    if (a->rank != 2 || b->rank != 2 || a->shape[1] != b->shape[0])
-        return nbx_call_fail(c, NBX_ERROR_SHAPE, "self and mat2 must be matrices that multiply");
-    if (!nbx_dtype_is_float8((nbx_dtype)a->dtype) || !nbx_dtype_is_float8((nbx_dtype)b->dtype))
-        return nbx_call_fail(c, NBX_ERROR_DTYPE, "self is %s, mat2 %s: expected float8", nbx_dtype_name((nbx_dtype)a->dtype),
-                             nbx_dtype_name((nbx_dtype)b->dtype));
-    if (sa->numel != 1 || sb->numel != 1) return nbx_call_fail(c, NBX_ERROR_SHAPE, "scale_a and scale_b must be one number each");
-    if (bias && bias->numel != b->shape[1])
-        return nbx_call_fail(c, NBX_ERROR_SHAPE, "bias has %lld numbers, not %lld", (long long)bias->numel, (long long)b->shape[1]);
-    if (sr && (sr->numel != 1 || sr->dtype != NBX_FLOAT32)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "scale_result must be one float32");
-    const nbx_tensor *one_a = do_reshape(ctx, sa, 0, NULL), *one_b = do_reshape(ctx, sb, 0, NULL);
-    nbx_tensor *y = do_mm(ctx, scaled(ctx, a, one_a), scaled(ctx, b, one_b));
-    if (bias) y = do_add(ctx, y, do_cast(ctx, bias, NBX_FLOAT32));
-    if (sr && nbx_dtype_is_float8(dtype)) y = do_div(ctx, y, do_reshape(ctx, sr, 0, NULL));
-    return out_tensor(c, 0, do_cast(ctx, y, dtype));
-}
-
 // A scale for every row of a [.., m, k] and every column of b [.., k, n]; with groups along k, for every group of them.
 static nbx_status scaled_grouped_mm(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
@@ -192,7 +169,6 @@ static nbx_status scaled_grouped_mm(nbx_op_call *c) {
 const nbx_op nbx_ops_grouped[] = {
     {.name = "aten::_grouped_mm", .infer = infer, .cost = cost, .cpu = NBX_CPU_KERNEL_ONE(grouped)},
     {.name = "transformers::grouped_mm_fallback", .infer = infer_fallback, .cost = cost, .cpu = NBX_CPU_KERNEL_ONE(grouped)},
-    {.name = "aten::_scaled_mm", .composite = scaled_mm},
     {.name = "aten::_scaled_grouped_mm", .composite = scaled_grouped_mm},
     NBX_OPS_END,
 };

@@ -1,6 +1,7 @@
 // Products of matrices on CUDA: every operator whose row describes an nbx_product.
 //   float16, bfloat16   tensor cores (cuda/mma.cuh), summed in float32; vectors and few rows: one warp per row of the matrix
-//   float32             FFMA (cuda/fma.cuh): exact float32
+//   int8 into int32     tensor cores, exact
+//   float32             FFMA (cuda/fma.cuh): exact float32; tensor cores where the context allows tf32
 //   others              64 x 64 tiles, 4 x 4 outputs a thread (float64, complex, integers that wrap)
 #include "cuda/fma.cuh"
 
@@ -20,6 +21,7 @@ typedef struct problem {
     double alpha[2], beta[2];
     int64_t alpha_int, beta_int;
     bool conjugate_a, has_self, whole;  // whole: alpha 1, no self
+    bool pairs;                         // two elements of c lie together, aligned
 } problem;
 
 // Batch dims that walk every operand alike become one.
@@ -55,6 +57,9 @@ static bool simplify(const nbx_product *p, problem *q) {
     q->conjugate_a = p->conjugate_a;
     q->has_self = p->self.data != NULL && (p->beta[0] != 0 || p->beta[1] != 0 || p->beta_int != 0);
     q->whole = !q->has_self && p->alpha[0] == 1 && p->alpha[1] == 0;
+    const size_t pair = 2 * nbx_dtype_size(p->out_dtype);
+    q->pairs = q->c.col == 1 && (q->c.row % 2 == 0 || q->m == 1) && (uintptr_t)q->c.data % pair == 0;
+    for (int d = 0; d < rank; d++) q->pairs = q->pairs && q->c.batch[d] % 2 == 0;
     return true;
 }
 
@@ -107,43 +112,38 @@ template <typename R> struct maths<complex_of<R>> {
     }
 };
 
-template <typename Out> static __device__ __forceinline__ void finish(const problem &p, Out *c, const Out *self, float sum) {
-    float y = (float)p.alpha[0] * sum;
-    if (p.has_self) y = fmaf((float)p.beta[0], maths<Out>::get(*self, false), y);
-    *c = (Out)y;
+// An element of c, from its sum over k and its element of self.
+static __device__ __forceinline__ float finished_float(const problem &p, float self, float sum) {
+    const float y = (float)p.alpha[0] * sum;
+    return p.has_self ? fmaf((float)p.beta[0], self, y) : y;
 }
-template <> __device__ __forceinline__ void finish<__half>(const problem &p, __half *c, const __half *self, float sum) {
-    float y = (float)p.alpha[0] * sum;
-    if (p.has_self) y = fmaf((float)p.beta[0], __half2float(*self), y);
-    *c = __float2half_rn(y);
+static __device__ __forceinline__ float finished(const problem &p, const float *self, float sum) { return finished_float(p, p.has_self ? *self : 0.f, sum); }
+static __device__ __forceinline__ __half finished(const problem &p, const __half *self, float sum) {
+    return __float2half_rn(finished_float(p, p.has_self ? __half2float(*self) : 0.f, sum));
 }
-template <> __device__ __forceinline__ void finish<__nv_bfloat16>(const problem &p, __nv_bfloat16 *c, const __nv_bfloat16 *self, float sum) {
-    float y = (float)p.alpha[0] * sum;
-    if (p.has_self) y = fmaf((float)p.beta[0], __bfloat162float(*self), y);
-    *c = __float2bfloat16_rn(y);
+static __device__ __forceinline__ __nv_bfloat16 finished(const problem &p, const __nv_bfloat16 *self, float sum) {
+    return __float2bfloat16_rn(finished_float(p, p.has_self ? __bfloat162float(*self) : 0.f, sum));
 }
-static __device__ __forceinline__ void finish(const problem &p, double *c, const double *self, double sum) {
-    double y = p.alpha[0] * sum;
-    if (p.has_self) y = fma(p.beta[0], *self, y);
-    *c = y;
+static __device__ __forceinline__ double finished(const problem &p, const double *self, double sum) {
+    const double y = p.alpha[0] * sum;
+    return p.has_self ? fma(p.beta[0], *self, y) : y;
 }
-template <typename R> static __device__ __forceinline__ void finish(const problem &p, complex_of<R> *c, const complex_of<R> *self, complex_of<R> sum) {
+template <typename R> static __device__ __forceinline__ complex_of<R> finished(const problem &p, const complex_of<R> *self, complex_of<R> sum) {
     const complex_of<R> alpha = {(R)p.alpha[0], (R)p.alpha[1]}, beta = {(R)p.beta[0], (R)p.beta[1]};
-    complex_of<R> y = maths<complex_of<R>>::fma(alpha, sum, {0, 0});
-    if (p.has_self) y = maths<complex_of<R>>::fma(beta, *self, y);
-    *c = y;
+    const complex_of<R> y = maths<complex_of<R>>::fma(alpha, sum, {0, 0});
+    return p.has_self ? maths<complex_of<R>>::fma(beta, *self, y) : y;
 }
 // Integers are summed without sign, so that they wrap.
-template <typename T, typename U> static __device__ __forceinline__ void finish_integer(const problem &p, T *c, const T *self, U sum) {
+template <typename T, typename U> static __device__ __forceinline__ T finished_integer(const problem &p, const T *self, U sum) {
     U y = (U)p.alpha_int * sum;
     if (p.has_self) y += (U)p.beta_int * (U)*self;
-    *c = (T)y;
+    return (T)y;
 }
-static __device__ __forceinline__ void finish(const problem &p, int8_t *c, const int8_t *s, uint32_t x) { finish_integer(p, c, s, x); }
-static __device__ __forceinline__ void finish(const problem &p, uint8_t *c, const uint8_t *s, uint32_t x) { finish_integer(p, c, s, x); }
-static __device__ __forceinline__ void finish(const problem &p, int16_t *c, const int16_t *s, uint32_t x) { finish_integer(p, c, s, x); }
-static __device__ __forceinline__ void finish(const problem &p, int32_t *c, const int32_t *s, uint32_t x) { finish_integer(p, c, s, x); }
-static __device__ __forceinline__ void finish(const problem &p, int64_t *c, const int64_t *s, uint64_t x) { finish_integer(p, c, s, x); }
+static __device__ __forceinline__ int8_t finished(const problem &p, const int8_t *s, uint32_t x) { return finished_integer(p, s, x); }
+static __device__ __forceinline__ uint8_t finished(const problem &p, const uint8_t *s, uint32_t x) { return finished_integer(p, s, x); }
+static __device__ __forceinline__ int16_t finished(const problem &p, const int16_t *s, uint32_t x) { return finished_integer(p, s, x); }
+static __device__ __forceinline__ int32_t finished(const problem &p, const int32_t *s, uint32_t x) { return finished_integer(p, s, x); }
+static __device__ __forceinline__ int64_t finished(const problem &p, const int64_t *s, uint64_t x) { return finished_integer(p, s, x); }
 
 // -------------------------------------------------------------------------------------------- scalar tiles of any dtype
 // A block computes 64 x 64 outputs, 16 x 16 threads with 4 x 4 outputs each; k in steps of 16 through shared memory.
@@ -194,7 +194,7 @@ static __global__ void __launch_bounds__(256) scalar_tiles(const __grid_constant
             for (int j = 0; j < R; j++) {
                 const int64_t row = m0 + ty * R + i, col = n0 + tx * R + j;
                 if (row < p.m && col < p.n)
-                    finish(p, c + row * p.c.row + col * p.c.col, self + row * p.self.row + col * p.self.col, acc[i][j]);
+                    c[row * p.c.row + col * p.c.col] = finished(p, self + row * p.self.row + col * p.self.col, acc[i][j]);
             }
     }
 }
@@ -215,26 +215,24 @@ template <typename T, typename Out, typename Acc> static void launch_scalar(cons
 
 // --------------------------------------------------------------------------------------------------- tensor-core tiles
 // One pair of neighbouring columns of the result.
-template <typename T, typename Out> struct product_store {
+template <typename Out> struct product_store {
     const problem &p;
     Out *c;
     const Out *self;
-    __device__ __forceinline__ void one(int row, int col, float v) const {
-        if (row < p.m && col < p.n)
-            finish<Out>(p, c + (int64_t)row * p.c.row + (int64_t)col * p.c.col, self + (int64_t)row * p.self.row + (int64_t)col * p.self.col, v);
-    }
-    __device__ __forceinline__ void operator()(int row, int col, float v0, float v1) const {
-        if (p.whole && row < p.m && col + 1 < p.n && p.c.col == 1 && (p.c.row & 1) == 0) {
-            Out pair[2] = {(Out)v0, (Out)v1};
-            Out *at = c + (int64_t)row * p.c.row + col;
-            if ((((uintptr_t)at) & (2 * sizeof(Out) - 1)) == 0) {
-                if (sizeof(Out) == 2) *(uint32_t *)at = *(const uint32_t *)pair;
-                else *(uint64_t *)at = *(const uint64_t *)pair;
-                return;
-            }
+    template <typename Sum> __device__ __forceinline__ void operator()(int row, int col, Sum v0, Sum v1) const {
+        if (row >= p.m || col >= p.n) return;
+        Out *at = c + (int64_t)row * p.c.row + (int64_t)col * p.c.col;
+        const Out *from = self + (int64_t)row * p.self.row + (int64_t)col * p.self.col;
+        alignas(2 * sizeof(Out)) Out pair[2];
+        pair[0] = finished(p, from, v0);
+        if (col + 1 < p.n) pair[1] = finished(p, from + p.self.col, v1);
+        if (p.pairs && col + 1 < p.n) {
+            if (sizeof(Out) == 2) *(uint32_t *)at = *(const uint32_t *)pair;
+            else *(uint64_t *)at = *(const uint64_t *)pair;
+            return;
         }
-        one(row, col, v0);
-        one(row, col + 1, v1);
+        at[0] = pair[0];
+        if (col + 1 < p.n) at[p.c.col] = pair[1];
     }
 };
 
@@ -247,7 +245,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS) tensor_til
     int64_t at[4];
     batch_offsets(p, batch, at);
     const T *a = (const T *)p.a.data + at[0], *b = (const T *)p.b.data + at[1];
-    const product_store<T, Out> store = {p, (Out *)p.c.data + at[3], (const Out *)p.self.data + at[2]};
+    const product_store<Out> store = {p, (Out *)p.c.data + at[3], (const Out *)p.self.data + at[2]};
     const int m0 = tm * Tile::BM, n0 = tn * Tile::BN;
     if constexpr (!DENSE) {
         strided_source<T, Tile, Tile::BM> from_a(a, p.a.row, p.a.col, p.m, p.k, m0);
@@ -267,12 +265,12 @@ template <typename T, typename Out, typename Tile, bool A_K, bool B_K, bool DENS
 }
 
 // Is the operand dense along one dim, with 16-byte aligned lines? 1: along k, 0: along m or n, -1: neither.
-static int major(const side &s, int64_t step_mn, int64_t step_k, int size_mn, int size_k, int batch_rank) {
+template <typename T> static int major(const side &s, int64_t step_mn, int64_t step_k, int size_mn, int size_k, int batch_rank) {
     if ((uintptr_t)s.data % 16) return -1;
     for (int d = 0; d < batch_rank; d++)
-        if (s.batch[d] % 8) return -1;
-    if (step_k == 1 && (step_mn % 8 == 0 || size_mn == 1)) return 1;
-    return step_mn == 1 && (step_k % 8 == 0 || size_k == 1) ? 0 : -1;
+        if (s.batch[d] % in_chunk<T>) return -1;
+    if (step_k == 1 && (step_mn % in_chunk<T> == 0 || size_mn == 1)) return 1;
+    return step_mn == 1 && (step_k % in_chunk<T> == 0 || size_k == 1) ? 0 : -1;
 }
 
 template <typename T, typename Out, typename Tile> static void launch_major(const problem &q, int a, int b, cudaStream_t stream) {
@@ -283,12 +281,24 @@ template <typename T, typename Out, typename Tile> static void launch_major(cons
 }
 
 template <typename T, typename Out> static void multiply_halves(const problem &q, const nbx_cuda_facts *facts, cudaStream_t stream) {
-    const int a = major(q.a, q.a.row, q.a.col, q.m, q.k, q.batch_rank), b = major(q.b, q.b.col, q.b.row, q.n, q.k, q.batch_rank);
+    const int a = major<T>(q.a, q.a.row, q.a.col, q.m, q.k, q.batch_rank), b = major<T>(q.b, q.b.col, q.b.row, q.n, q.k, q.batch_rank);
     const int kind = mma_choose(facts, q.m, q.n, batches_of(q));
     if (a < 0 || b < 0) launch_tensor<T, Out, mma_narrow, true, true, false>(q, stream);
     else if (kind == MMA_SMALL) launch_major<T, Out, mma_small>(q, a, b, stream);
     else if (kind == MMA_NARROW) launch_major<T, Out, mma_narrow>(q, a, b, stream);
+    else if (kind == MMA_MEDIUM && a == 1) {
+        if (b == 1) launch_tensor<T, Out, mma_medium, true, true, true>(q, stream);
+        else launch_tensor<T, Out, mma_medium, true, false, true>(q, stream);
+    }
     else launch_major<T, Out, mma_large>(q, a, b, stream);
+}
+
+// Elements that ldmatrix does not transpose: dense along k, or gathered.
+template <typename T, typename Out> static void multiply_lines(const problem &q, const nbx_cuda_facts *facts, cudaStream_t stream) {
+    const bool dense = major<T>(q.a, q.a.row, q.a.col, q.m, q.k, q.batch_rank) == 1 && major<T>(q.b, q.b.col, q.b.row, q.n, q.k, q.batch_rank) == 1;
+    if (!dense) launch_tensor<T, Out, mma_narrow, true, true, false>(q, stream);
+    else if (mma_choose(facts, q.m, q.n, batches_of(q)) >= MMA_NARROW) launch_tensor<T, Out, mma_small, true, true, true>(q, stream);
+    else launch_tensor<T, Out, mma_large, true, true, true>(q, stream);
 }
 
 // ------------------------------------------------------------------------------------------------------- float32 tiles
@@ -306,7 +316,7 @@ struct float_store {
         }
 #pragma unroll
         for (int j = 0; j < 4; j++)
-            if (col + j < p.n) finish<float>(p, at + j * p.c.col, self + (int64_t)row * p.self.row + (int64_t)(col + j) * p.self.col, v[j]);
+            if (col + j < p.n) at[j * p.c.col] = finished(p, self + (int64_t)row * p.self.row + (int64_t)(col + j) * p.self.col, v[j]);
     }
 };
 
@@ -392,7 +402,7 @@ static __global__ void __launch_bounds__(256) few_vectors(const __grid_constant_
         float sum = acc[v];
         for (int step = 16; step; step >>= 1) sum += __shfl_xor_sync(~0u, sum, step);
         const int64_t i = rows_are_m ? row : v, j = rows_are_m ? v : row;
-        if (lane == 0 && v < count) finish<Out>(p, c + i * p.c.row + j * p.c.col, self + i * p.self.row + j * p.self.col, sum);
+        if (lane == 0 && v < count) c[i * p.c.row + j * p.c.col] = finished(p, self + i * p.self.row + j * p.self.col, sum);
     }
 }
 
@@ -426,10 +436,10 @@ template <typename T> static void multiply_halves_to(const nbx_product &p, const
     }
 }
 
-static void multiply_integers(const nbx_product &p, const problem &q, cudaStream_t stream) {
+static void multiply_integers(const nbx_product &p, const problem &q, const nbx_cuda_facts *facts, cudaStream_t stream) {
     switch (p.dtype) {
     case NBX_INT8:
-        if (p.out_dtype == NBX_INT32) launch_scalar<int8_t, int32_t, uint32_t>(q, stream);
+        if (p.out_dtype == NBX_INT32) multiply_lines<int8_t, int32_t>(q, facts, stream);
         else launch_scalar<int8_t, int8_t, uint32_t>(q, stream);
         break;
     case NBX_UINT8: launch_scalar<uint8_t, uint8_t, uint32_t>(q, stream); break;
@@ -453,13 +463,14 @@ nbx_status nbx_cuda_product(nbx_op_call *c, const nbx_product *whole) {
     case NBX_BFLOAT16: multiply_halves_to<__nv_bfloat16>(p, q, facts, stream); break;
     case NBX_FLOAT32:
         if (multiply_few<float, float>(q, stream)) break;
-        if (tiles(q.m, 128) * tiles(q.n, 128) * batches_of(q) >= facts->sm_count) multiply_floats<fma_tile<8>>(q, stream);
+        if (c->ctx->allow_tf32) multiply_lines<tf32, float>(q, facts, stream);
+        else if (tiles(q.m, 128) * tiles(q.n, 128) * batches_of(q) >= facts->sm_count) multiply_floats<fma_tile<8>>(q, stream);
         else multiply_floats<fma_tile<4>>(q, stream);
         break;
     case NBX_FLOAT64: launch_scalar<double, double, double>(q, stream); break;
     case NBX_COMPLEX64: launch_scalar<complex_of<float>, complex_of<float>, complex_of<float>>(q, stream); break;
     case NBX_COMPLEX128: launch_scalar<complex_of<double>, complex_of<double>, complex_of<double>>(q, stream); break;
-    default: multiply_integers(p, q, stream); break;
+    default: multiply_integers(p, q, facts, stream); break;
     }
     return launch_status(c);
 }
