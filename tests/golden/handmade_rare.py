@@ -4,6 +4,7 @@ import itertools
 import torch
 
 from handmade_common import ALL, BF16, BOOL, C64, C128, ERROR, F16, F32, F64, FLOATS, I8, I32, I64, INF, INTS, NAN, U8, c, make, tensor
+from recorder import Generator
 
 
 def elementwise(full):
@@ -59,6 +60,12 @@ def elementwise(full):
         yield c(op + tensor_number, make(3), 1, opt=ERROR)
         yield c(op + tensor_number, tensor([1, 2], I32), 1.5)
     x = make(9, low=-1, high=1)
+    yield c("float_power_.Scalar", make(3, dtype=F64), 2)
+    yield c("float_power_.Scalar", make(3), 2, opt=ERROR)
+    shifted = [f"{kind}chebyshev_polynomial_{letter}" for kind in ("", "shifted_") for letter in "tuvw"]
+    for name in shifted:
+        yield c(f"special_{name}.n_scalar", x, 3)
+        yield c(f"special_{name}.x_scalar", 0.5, tensor([0, 1, 2, 4], I64))
     for name in ("chebyshev_polynomial_t", "chebyshev_polynomial_u", "hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p"):
         for n in (0, 1, 2, 5):
             yield c("special_" + name + ".n_scalar", x, n)
@@ -107,7 +114,42 @@ def reduce(full):
         yield c("logsumexp.out", make(3, 4, dtype=dtype), [1], out=torch.zeros(3, dtype=wider))
 
 
+def random(full):
+    draws = (("cauchy", (2.0, 0.5)), ("geometric", (0.3,)), ("log_normal", ()), ("exponential", (2.0,)), ("random.from", (-5, 5)), ("random.to", (2,)),
+             ("random.from", (0, None)))
+    for seed, dtype, (name, args) in itertools.product((1, 7), (F32, F64, BF16, I64, U8), draws):
+        if dtype in (I64, U8) and name not in ("geometric", "random.from", "random.to") or dtype == U8 and args == (-5, 5):
+            continue
+        yield c(name, torch.zeros(9, dtype=dtype), *args, generator=Generator(seed))
+        base, dot, overload = name.partition(".")
+        yield c(base + "_" + dot + overload, torch.zeros(9, dtype=dtype), *args, generator=Generator(seed))
+    for seed in (1, 7):
+        yield c("rand_like.generator", make(3, 4), generator=Generator(seed))
+        yield c("randn_like.generator", make(3, 4), generator=Generator(seed))
+        yield c("randint.generator", 7, [3, 5], generator=Generator(seed))
+        yield c("randint.low_generator", -3, 7, [3, 5], generator=Generator(seed), dtype=F32)
+        yield c("randint_like.generator", make(3, 4), 9, generator=Generator(seed))
+        yield c("randint_like.low_generator_dtype", make(3, 4, dtype=I32), -2, 9, generator=Generator(seed))
+        yield c("randperm.generator", 13, generator=Generator(seed))
+        for dtype in (F32, F64):
+            yield c("_standard_gamma", make(6, dtype=dtype, low=0.5, high=5.0), Generator(seed))
+            yield c("binomial", torch.full((6,), 10.0, dtype=dtype), torch.full((6,), 0.3, dtype=dtype), Generator(seed))
+            yield c("_sample_dirichlet", make(2, 3, dtype=dtype, low=0.5, high=3.0), Generator(seed))
+    yield c("randint_like.Tensor", make(3, 4), tensor(7, I64), opt={"check": "shape", "ranges": [0, 6]})
+
+
+def recurrent(full):
+    for name in ("rnn_relu.data", "rnn_tanh.data"):
+        sizes, one, two = tensor([3, 2, 1], I64), [make(4, 3), make(4, 4), make(4), make(4)], [make(4, 3), make(4, 4), make(4, 3), make(4, 4)]
+        yield c(name, make(6, 3), sizes, make(1, 3, 4), one, True, 1, 0.0, False, False)
+        yield c(name, make(6, 3), sizes, make(2, 3, 4), two, False, 1, 0.0, False, True)
+
+
 def matmul(full):
+    yield c("_int_mm", make(17, 8, dtype=I8).t(), make(17, 4, dtype=I8))
+    yield c("_int_mm", make(3, 4, dtype=U8), make(4, 5, dtype=I8), opt=ERROR)
+    yield c("_int_mm.out", make(3, 4, dtype=I8), make(4, 5, dtype=I8), out=torch.zeros(3, 5, dtype=I32))
+    yield c("_int_mm.out", make(3, 4, dtype=I8), make(4, 5, dtype=I8), out=torch.zeros(0, dtype=I32), opt=ERROR)
     for a, b in itertools.product((F32, F64, BF16, I64, C64), (F32, F16, I64)):
         if a != b:
             yield c("addmv", make(3, dtype=a), make(3, 4, dtype=b), make(4, dtype=b))
@@ -164,6 +206,10 @@ def conv(full):
     yield c("_convolution_mode", make(1, 2, 5), make(3, 2, 3), None, [1], "other", [1], 1, opt=ERROR)
 
 
+    x, w = make(1, 2, 4, 4, 4), make(3, 2, 2, 2, 2)
+    yield c("slow_conv3d_forward", x, w, [2, 2, 2], make(3), [1, 1, 1], [0, 1, 0])
+
+
 def copy(full):
     for shape, dim in itertools.product(((0,), (0, 3)), (2, -3)):
         yield c("roll", torch.zeros(shape), [1], [dim])
@@ -217,6 +263,7 @@ def softmax(full):
 
 
     grad, y = make(3, 5), torch.softmax(make(3, 5), 1)
+    yield c("_softmax_backward_data", make(5, 3).t(), torch.softmax(make(5, 3), 0).t(), 1, F32)
     for op in ("_softmax_backward_data", "_log_softmax_backward_data"):
         yield c(op + ".out", grad, y, 1, F32, **{"grad_input" if op[1] == "s" else "out": torch.zeros(3, 5, dtype=F64)}, opt=ERROR)
 
@@ -228,6 +275,16 @@ def pad(full):
 
 
 def index(full):
+    mask = make(3, 4) > 0
+    for dtype, other in ((F32, I64), (BF16, F32), (I64, F32), (F16, F64), (BOOL, I64)):
+        x, one = make(3, 4, dtype=dtype), torch.ones((), dtype=other) * 3
+        for where in ([mask], [mask[:, 0]], [None, mask[0]]):
+            yield c("index_put", x, where, one)
+            yield c("index_put_", x, where, one.reshape(1, 1))
+            yield c("_unsafe_index_put", x, where, one)
+        yield c("index_put", x, [mask], one, True, opt=ERROR)
+        yield c("index_put", x, [mask], one.expand(2), opt=ERROR)
+        yield c("index_put", x, [tensor([0], I64)], one, opt=ERROR)
     weight = make(6, 3)
     weight[2, 1] = NAN
     yield c("embedding_bag", weight, tensor([1, 2, 3, 2, 4], I64), tensor([0, 3], I64), False, 2)
@@ -254,6 +311,7 @@ def misc(full):
     yield c("cumulative_trapezoid.dx", make(4, dtype=BOOL), opt=ERROR)
     yield from other_names()
     yield from foreach()
+    yield from inner_names()
 
 
 def foreach():
@@ -297,6 +355,26 @@ def foreach():
     yield c("_foreach_norm.Scalar", [make(3, dtype=C64), make(2, dtype=BF16)], INF)
     yield c("_foreach_copy", x, y)
     yield c("_foreach_copy_", x, [t.double() for t in y])
+
+
+def inner_names():
+    """Names that programs rarely hold."""
+    for accumulate, unsafe in itertools.product((False, True), (False, True)):
+        yield c("_index_put_impl_", make(4, 3), [tensor([1, 3, 1], I64)], make(1, 3), accumulate, unsafe)
+        yield c("_index_put_impl", make(4, 3), [None, tensor([1, 0], I64)], make(4, 2), accumulate, unsafe)
+    yield c("_linalg_eigvals", make(3, 3))
+    yield c("_reshape_alias_copy", make(3, 4), [4, 3], [3, 1])
+    yield c("lift", make(3))
+    yield c("is_inference", make(2))
+    yield c("orgqr", *torch.geqrf(make(4, 3)))
+    yield c("qr", make(4, 3))
+    yield c("qr", make(3, 4), False)
+    yield c("svd", make(4, 3))
+    yield c("slice_inverse", make(3, 4), make(3, 4), 0, 0, 3, 1)
+    yield c("sym_stride", make(3, 4).t())
+    yield c("lu_unpack.out", *torch.linalg.lu_factor(make(3, 3))[:2], P=torch.zeros(3, 3), L=torch.zeros(3, 3), U=torch.zeros(3, 3))
+    yield c("rnn_relu_cell", make(2, 3), make(2, 4), make(4, 3), make(4, 4), make(4), make(4))
+    yield c("rnn_relu_cell", make(2, 3), make(2, 4), make(4, 3), make(4, 4))
 
 
 def other_names():
@@ -404,7 +482,7 @@ def other_names():
     yield c("addr", x * NAN, make(3), make(4), beta=0)
 
 
-FAMILY = {f.__name__: f for f in (elementwise, reduce, matmul, norm, scan, linalg, conv, copy, loss, softmax, pad, index, misc)}
+FAMILY = {f.__name__: f for f in (elementwise, reduce, random, recurrent, matmul, norm, scan, linalg, conv, copy, loss, softmax, pad, index, misc)}
 
 
 def calls(family, full):

@@ -187,6 +187,20 @@ static nbx_status put_cpu(nbx_op_call *c) {
     return nbx_rows_run(c, &r);
 }
 
+// Is it a masked_fill: one number, and the only index a mask of the dims of self where it stands? The number may have any dtype then.
+static bool fills(const nbx_tensor *self, const nbx_tensor *mask, int position, const nbx_tensor *values, bool accumulate) {
+    if (!mask || accumulate || values->numel != 1 || mask->rank == 0 || position + mask->rank > self->rank) return false;
+    for (int d = 0; d < mask->rank; d++)
+        if (mask->shape[d] != self->shape[position + d]) return false;
+    return true;
+}
+
+static nbx_status fill_masked(nbx_op_call *c, const nbx_tensor *self, const nbx_tensor *mask, int position, const nbx_tensor *values) {
+    const nbx_tensor *wide = as_bool(c, mask), *value = nbx_reshaped(c->ctx, nbx_cast(c->ctx, values, (nbx_dtype)self->dtype), 0, NULL);
+    for (int d = position + mask->rank; d < self->rank; d++) wide = nbx_unsqueezed(c->ctx, wide, -1);
+    return NBX_DO(c->ctx, "aten::masked_fill_.Tensor", T(self), T(wide), T(value)) ? out_tensor(c, 0, self) : c->ctx->status;
+}
+
 // self with everything written; self itself may be written when in_place.
 static nbx_status put(nbx_op_call *c, const nbx_tensor *self) {
     const nbx_tensor *values = arg_tensor(c, 2);
@@ -194,21 +208,11 @@ static nbx_status put(nbx_op_call *c, const nbx_tensor *self) {
     int position = 0;
     const nbx_tensor *mask = only_mask(c, 1, &position);
     if (self == NULL) return c->ctx->status;
+    if (fills(self, mask, position, values, accumulate)) return fill_masked(c, self, mask, position, values);
     if (values->dtype != self->dtype && !values->wrapped)
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "values are %s, self is %s", nbx_dtype_name((nbx_dtype)values->dtype),
                              nbx_dtype_name((nbx_dtype)self->dtype));
     if (values->dtype != self->dtype) values = nbx_cast(c->ctx, values, (nbx_dtype)self->dtype);
-    if (mask != NULL && values != NULL && !accumulate && values->numel == 1 && mask->rank > 0 && position + mask->rank <= self->rank) {
-        bool fits = true;
-        for (int d = 0; d < mask->rank; d++) fits = fits && mask->shape[d] == self->shape[position + d];
-        const nbx_tensor *wide = as_bool(c, mask);
-        for (int d = position + mask->rank; d < self->rank; d++) wide = nbx_unsqueezed(c->ctx, wide, -1);
-        const nbx_tensor *value = nbx_reshaped(c->ctx, values, 0, NULL);
-        if (fits) {
-            if (NBX_DO(c->ctx, "aten::masked_fill_.Tensor", T(self), T(wide), T(value)) == NULL) return c->ctx->status;
-            return out_tensor(c, 0, self);
-        }
-    }
     index_list l;
     if (without_masks(c, self, 1, &l) != NBX_OK) return c->ctx->status;
     const nbx_tensor *done = NBX_DO(c->ctx, "aten::_index_put_impl_", T(self), nbx_of_tensors(l.tensors, l.count), T(values), B(accumulate));

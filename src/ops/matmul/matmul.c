@@ -140,6 +140,9 @@ static nbx_status infer_int8(nbx_op_call *c) {
     if (status) return status;
     if (a->dtype != NBX_INT8 || b->dtype != NBX_INT8) return nbx_call_fail(c, NBX_ERROR_DTYPE, "expects int8 matrices");
     if (a->shape[1] != b->shape[0]) return fail_shapes(c, a, b);
+    const nbx_tensor *target = nbx_call_target(c, 0);  // the one product that resizes no out=
+    if (target && !nbx_shape_equal(target->rank, target->shape, 2, (int64_t[]){a->shape[0], b->shape[1]}))
+        return nbx_call_fail(c, NBX_ERROR_SHAPE, "out must have the shape of the result, %lld and %lld", (long long)a->shape[0], (long long)b->shape[1]);
     return describe(c, NBX_INT32, 2, (int64_t[]){a->shape[0], b->shape[1]});
 }
 

@@ -75,7 +75,7 @@ static nbx_status backward(nbx_op_call *c, bool log) {
         sum = do_sum(ctx, gy, 1, &dim, true);
         x = do_sub(ctx, gy, do_mul(ctx, y, sum));
     }
-    return out_tensor(c, 0, do_cast(ctx, x, dtype));
+    return out_tensor(c, 0, do_contiguous(ctx, do_cast(ctx, x, dtype)));
 }
 
 static nbx_status softmax_backward(nbx_op_call *c) { return backward(c, false); }
