@@ -256,6 +256,19 @@ template <typename C> static __device__ __forceinline__ void ewc_store_dense(int
     }
 }
 
+// A word of 16 bytes as floats, and back.
+template <int DTYPE> struct ewc_word { enum { LANES = DTYPE == NBX_FLOAT32 ? 4 : 8 }; };
+template <int DTYPE> static __device__ __forceinline__ void ewc_widen_word(const uint4 &word, float (&x)[ewc_word<DTYPE>::LANES]) {
+    if constexpr (DTYPE == NBX_FLOAT32) memcpy(x, &word, sizeof word);
+    else ewc_widen_pairs(DTYPE, &word, x);
+}
+template <int DTYPE> static __device__ __forceinline__ uint4 ewc_narrow_word(const float (&x)[ewc_word<DTYPE>::LANES]) {
+    uint4 word;
+    if constexpr (DTYPE == NBX_FLOAT32) memcpy(&word, x, sizeof word);
+    else ewc_narrow_pairs(DTYPE, &word, x);
+    return word;
+}
+
 // --------------------------------------------------------------------------------------------------------------- plans
 enum { EWC_DENSE, EWC_SPLAT, EWC_STRIDED };
 

@@ -1,7 +1,8 @@
 // Normalisations on CUDA.
 //   layer_norm, rms_norm   a warp (to 1024 elements) or a block per row; rows of at most 16384 dense elements stay in
 //                          registers: read once, moments exact in two steps; longer ones are read again (from L2)
-//   group_norm             a dense group is held in the registers of a block, or of a cluster, 64 KB in each: read once
+//   group_norm             a dense group is held in the registers of a block (to 64 KB), in its shared memory (to 200 KB), or in
+//                          that of a cluster, 73 KB in each: read once
 //   batch_norm, group_norm otherwise: moments by the reduction engine, then one elementwise pass (x - mean) * scale + shift
 #include "cuda/cluster.cuh"
 #include "ops/elementwise/engine.cuh"
@@ -414,36 +415,30 @@ typedef struct held_groups {
     ewc_divisor by_area;             // vectors of a channel
 } held_groups;
 
-// The sum over the blocks of a cluster, each of which has its own.
-template <int THREADS, int CLUSTER> static __device__ __forceinline__ float sum_over_cluster(float v, float *parts, int block) {
-    v = sum_over<float, THREADS>(v);
-    if (CLUSTER == 1) return v;
-    if ((int)threadIdx.x < CLUSTER) cluster_store(&parts[block], (int)threadIdx.x, v);
-    cluster_arrive();
-    cluster_wait();
-    v = 0;
-#pragma unroll
-    for (int b = 0; b < CLUSTER; b++) v += parts[b];
-    return v;
+enum { BLOCK_BYTES = 200 * 1024 };  // of a group that one block holds
+
+// Keeps 16 bytes as they are: else the compiler remembers what they were widened to, in twice the registers.
+static __device__ __forceinline__ void stay_packed(uint4 &w) { asm volatile("" : "+r"(w.x), "+r"(w.y), "+r"(w.z), "+r"(w.w)); }
+
+static __device__ __forceinline__ void write_moments(const held_groups &p, uint32_t group, float mean, float rstd) {
+    write(p.mean_out, group, mean);
+    write(p.rstd_out, group, rstd);
 }
 
-template <int DTYPE, int PER, int CLUSTER>
-static __global__ void __launch_bounds__(512, 2) NBX_CLUSTER(CLUSTER) normalize_groups(const __grid_constant__ held_groups p) {
+// A group in the registers of a block: PER vectors of 8 for a thread.
+template <int DTYPE, int PER> static __global__ void __launch_bounds__(512, 2) normalize_groups(const __grid_constant__ held_groups p) {
     constexpr int THREADS = 512, SIZE = DTYPE == NBX_FLOAT32 ? 4 : 2, WORDS = SIZE * EWC_LANES / 16;
-    __shared__ float sums[CLUSTER], squares[CLUSTER];
-    const int block = (int)blockIdx.x % CLUSTER, tid = (int)threadIdx.x;
-    const uint32_t group = blockIdx.x / CLUSTER;
-    const int share = (p.vectors + CLUSTER - 1) / CLUSTER, first = block * share, end = first + share < p.vectors ? first + share : p.vectors;
+    const int tid = (int)threadIdx.x;
+    const uint32_t group = blockIdx.x;
     const float count = (float)p.vectors * EWC_LANES;
     const uint4 *x = (const uint4 *)p.x + (int64_t)group * p.vectors * WORDS;
     char *y = p.y + (int64_t)group * p.vectors * EWC_LANES * SIZE;
-    if (CLUSTER > 1) cluster_arrive();
     uint4 held[PER][WORDS];
 #pragma unroll
     for (int k = 0; k < PER; k++) {
-        const int i = first + k * THREADS + tid;
+        const int i = k * THREADS + tid;
 #pragma unroll
-        for (int w = 0; w < WORDS; w++) held[k][w] = i < end ? x[(int64_t)i * WORDS + w] : make_uint4(0, 0, 0, 0);
+        for (int w = 0; w < WORDS; w++) held[k][w] = i < p.vectors ? x[(int64_t)i * WORDS + w] : make_uint4(0, 0, 0, 0);
     }
     float v[EWC_LANES], sum = 0, square = 0;
 #pragma unroll
@@ -452,29 +447,25 @@ static __global__ void __launch_bounds__(512, 2) NBX_CLUSTER(CLUSTER) normalize_
 #pragma unroll
         for (int j = 0; j < EWC_LANES; j++) sum += v[j];
     }
-    if (CLUSTER > 1) cluster_wait();  // the others have begun, their shared memory is there
-    float mean = sum_over_cluster<THREADS, CLUSTER>(sum, sums, block) / count;
+    float mean = sum_over<float, THREADS>(sum) / count;
 #pragma unroll
     for (int k = 0; k < PER; k++) {
-        if (first + k * THREADS + tid >= end) continue;
+        if (k * THREADS + tid >= p.vectors) continue;
 #pragma unroll
         for (int w = 0; w < WORDS; w++) stay_packed(held[k][w]);
         ewc_load_dense<float>(DTYPE, held[k], v);
 #pragma unroll
         for (int j = 0; j < EWC_LANES; j++) square += (v[j] - mean) * (v[j] - mean);
     }
-    square = sum_over_cluster<THREADS, CLUSTER>(square, squares, block);
+    square = sum_over<float, THREADS>(square);
     if (square != square) mean = square;  // of infinities too
     const float rstd = 1 / sqrtf(square / count + p.eps);
-    if (block == 0 && tid == 0) {
-        write(p.mean_out, group, mean);
-        write(p.rstd_out, group, rstd);
-    }
+    if (tid == 0) write_moments(p, group, mean, rstd);
     const uint32_t channels = group % p.groups * p.group_channels;
 #pragma unroll
     for (int k = 0; k < PER; k++) {
-        const int i = first + k * THREADS + tid;
-        if (i >= end) continue;
+        const int i = k * THREADS + tid;
+        if (i >= p.vectors) continue;
         const int64_t channel = channels + ewc_quotient((uint32_t)i, p.by_area);
         const float scale = rstd * (float)read(p.weight, channel, 1), shift = (float)read(p.bias, channel, 0);
 #pragma unroll
@@ -486,20 +477,90 @@ static __global__ void __launch_bounds__(512, 2) NBX_CLUSTER(CLUSTER) normalize_
     }
 }
 
-template <int DTYPE, int PER, int CLUSTER> static bool launch_clusters(const held_groups &p, int device, cudaStream_t stream) {
-    static int room[CLUSTER_DEVICES];
-    const bool exist = CLUSTER == 1 || clusters_known(room, device, (const void *)normalize_groups<DTYPE, PER, CLUSTER>);
-    if (exist) normalize_groups<DTYPE, PER, CLUSTER><<<(unsigned)p.count * CLUSTER, 512, 0, stream>>>(p);
-    return exist;
+// A group in the shared memory of a block or a cluster. Each block has the moments of its slice; these are joined. by_area: words of
+// a channel.
+template <int DTYPE, int CLUSTER>
+static __global__ void __launch_bounds__(CLUSTER == 1 ? 512 : 256, CLUSTER == 1 ? 1 : 3) NBX_CLUSTER(CLUSTER) normalize_slices(const __grid_constant__ held_groups p) {
+    constexpr int THREADS = CLUSTER == 1 ? 512 : 256, LANES = ewc_word<DTYPE>::LANES, AFFINES = 128;
+    extern __shared__ uint4 held[];
+    __shared__ uint64_t arrived[SLICE_PARTS];
+    __shared__ float means[CLUSTER], squares[CLUSTER], scales[AFFINES], shifts[AFFINES];
+    const int block = (int)blockIdx.x % CLUSTER, tid = (int)threadIdx.x;
+    const uint32_t group = blockIdx.x / CLUSTER;
+    const int words = p.vectors * (EWC_LANES / LANES), share = (words + CLUSTER - 1) / CLUSTER, first = block * share;
+    const auto words_of = [&](int b) { return words - b * share < 0 ? 0 : words - b * share < share ? words - b * share : share; };
+    const int count = words_of(block);
+    const int64_t start = (int64_t)group * words + first;
+    if (tid == 0) fetch_slice(held, arrived, (const uint4 *)p.x + start, count);
+    if (CLUSTER > 1) cluster_arrive();
+    // of the channels in the slice, as many as there is room for
+    const uint32_t channels = group % p.groups * p.group_channels, channel = ewc_quotient((uint32_t)first, p.by_area);
+    for (uint32_t k = tid; k < AFFINES && channel + k < p.group_channels; k += THREADS)
+        scales[k] = (float)read(p.weight, channels + channel + k, 1), shifts[k] = (float)read(p.bias, channels + channel + k, 0);
+    __syncthreads();
+    float v[LANES], sum = 0, square = 0;
+    first_over_slice<THREADS>(arrived, count, [&](int i) {
+        ewc_widen_word<DTYPE>(held[i], v);
+#pragma unroll
+        for (int j = 0; j < LANES; j++) sum += v[j];
+    });
+    sum = sum_over<float, THREADS>(sum);
+    float mean = count ? sum / ((float)count * LANES) : 0;
+    over_slice<THREADS>(count, [&](int i) {
+        ewc_widen_word<DTYPE>(held[i], v);
+#pragma unroll
+        for (int j = 0; j < LANES; j++) square += (v[j] - mean) * (v[j] - mean);
+    });
+    square = sum_over<float, THREADS>(square);
+    if (CLUSTER > 1) {
+        cluster_wait();  // the others have begun, their shared memory is there
+        if (tid < CLUSTER) {
+            cluster_store(&means[block], tid, mean);
+            cluster_store(&squares[block], tid, square);
+        }
+        cluster_arrive();
+        cluster_wait();
+        mean = square = 0;
+#pragma unroll
+        for (int b = 0; b < CLUSTER; b++) mean += means[b] * (float)words_of(b);
+        mean /= (float)words;
+#pragma unroll
+        for (int b = 0; b < CLUSTER; b++) square += squares[b] + (means[b] - mean) * (means[b] - mean) * ((float)words_of(b) * LANES);
+    }
+    if (square != square) mean = square;  // of infinities too
+    const float rstd = 1 / sqrtf(square / ((float)words * LANES) + p.eps);
+    if (block == 0 && tid == 0) write_moments(p, group, mean, rstd);
+    uint4 *y = (uint4 *)p.y + start;
+    over_slice<THREADS>(count, [&](int i) {
+        const uint32_t at = ewc_quotient((uint32_t)(first + i), p.by_area), k = at - channel;
+        const float scale = rstd * (k < AFFINES ? scales[k] : (float)read(p.weight, channels + at, 1)), shift = k < AFFINES ? shifts[k] : (float)read(p.bias, channels + at, 0);
+        ewc_widen_word<DTYPE>(held[i], v);
+#pragma unroll
+        for (int j = 0; j < LANES; j++) v[j] = fmaf(v[j] - mean, scale, shift);
+        y[i] = ewc_narrow_word<DTYPE>(v);
+    });
 }
 
-template <int DTYPE> static bool launch_groups(const held_groups &p, int device, cudaStream_t stream) {
-    enum { PER = DTYPE == NBX_FLOAT32 ? 4 : 8, BLOCK = PER * 512 };
-    if (p.vectors <= 512) return launch_clusters<DTYPE, 1, 1>(p, device, stream);
-    if (p.vectors <= BLOCK) return launch_clusters<DTYPE, PER, 1>(p, device, stream);
-    if (p.vectors <= 2 * BLOCK) return launch_clusters<DTYPE, PER, 2>(p, device, stream);
-    if (p.vectors <= 4 * BLOCK) return launch_clusters<DTYPE, PER, 4>(p, device, stream);
-    return p.vectors <= 8 * BLOCK && launch_clusters<DTYPE, PER, 8>(p, device, stream);
+template <int DTYPE, int CLUSTER> static bool launch_slices(held_groups p, int64_t area, int device, cudaStream_t stream) {
+    constexpr int LANES = ewc_word<DTYPE>::LANES;
+    static int room[CLUSTER_DEVICES];
+    if (!clusters_known(room, device, (const void *)normalize_slices<DTYPE, CLUSTER == 1 ? 4 : CLUSTER>)) return false;
+    const int words = p.vectors * (EWC_LANES / LANES);
+    p.by_area = ewc_divisor_of(area / LANES);
+    shared_limit<normalize_slices<DTYPE, CLUSTER>>(CLUSTER == 1 ? BLOCK_BYTES : SLICE_BYTES);
+    normalize_slices<DTYPE, CLUSTER><<<(unsigned)p.count * CLUSTER, CLUSTER == 1 ? 512 : 256, (size_t)((words + CLUSTER - 1) / CLUSTER) * 16, stream>>>(p);
+    return true;
+}
+
+template <int DTYPE> static bool launch_groups(const held_groups &p, int64_t area, int device, cudaStream_t stream) {
+    constexpr int PER = DTYPE == NBX_FLOAT32 ? 4 : 8;
+    const int64_t bytes = (int64_t)p.vectors * EWC_LANES * (DTYPE == NBX_FLOAT32 ? 4 : 2);
+    if (p.vectors <= 512) normalize_groups<DTYPE, 1><<<(unsigned)p.count, 512, 0, stream>>>(p);
+    else if (p.vectors <= PER * 512) normalize_groups<DTYPE, PER><<<(unsigned)p.count, 512, 0, stream>>>(p);
+    else if (bytes <= BLOCK_BYTES) return launch_slices<DTYPE, 1>(p, area, device, stream);
+    else if (bytes <= 4 * SLICE_BYTES) return launch_slices<DTYPE, 4>(p, area, device, stream);
+    else return bytes <= 8 * SLICE_BYTES && launch_slices<DTYPE, 8>(p, area, device, stream);
+    return true;
 }
 
 static bool hold_groups(nbx_op_call *c, const group_call &p) {
@@ -511,9 +572,9 @@ static bool hold_groups(nbx_op_call *c, const group_call &p) {
     const held_groups h = {(const char *)nbx_data(x), (char *)nbx_data(y), p.weight, p.bias, p.mean_out, p.rstd_out, (float)p.eps, groups, (int)vectors,
                            (uint32_t)job->groups, (uint32_t)size, ewc_divisor_of(job->area / EWC_LANES)};
     switch (x->dtype) {
-    case NBX_FLOAT32: return launch_groups<NBX_FLOAT32>(h, c->device.index, stream_of(c));
-    case NBX_BFLOAT16: return launch_groups<NBX_BFLOAT16>(h, c->device.index, stream_of(c));
-    case NBX_FLOAT16: return launch_groups<NBX_FLOAT16>(h, c->device.index, stream_of(c));
+    case NBX_FLOAT32: return launch_groups<NBX_FLOAT32>(h, job->area, c->device.index, stream_of(c));
+    case NBX_BFLOAT16: return launch_groups<NBX_BFLOAT16>(h, job->area, c->device.index, stream_of(c));
+    case NBX_FLOAT16: return launch_groups<NBX_FLOAT16>(h, job->area, c->device.index, stream_of(c));
     default: return false;
     }
 }

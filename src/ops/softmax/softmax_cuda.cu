@@ -205,57 +205,47 @@ template <typename C> static __global__ void __launch_bounds__(1024) softmax_lon
     }
 }
 
-// A cluster for each row, a part of it in the registers of each block: PER vectors of 8 for a thread, as they were read; of
-// float32 exponentials to the block's peak, once it is known.
+// A cluster for each row, a slice of it in the shared memory of each block; of float32 exponentials to the block's peak, once it is
+// known, which are the costly ones.
 template <int DTYPE> struct held_row {
-    enum {
-        PER = DTYPE == NBX_FLOAT32 ? 4 : 8, THREADS = 512, MOST = 8 * PER * THREADS * EWC_LANES, WORDS = DTYPE == NBX_FLOAT32 ? 2 : 1,
-    };
+    enum { THREADS = DTYPE == NBX_FLOAT32 ? 384 : 256, LANES = ewc_word<DTYPE>::LANES, SLICE = SLICE_BYTES / 16 };
 };
-template <int DTYPE, int CLUSTER> static __global__ void __launch_bounds__(512, 2) NBX_CLUSTER(CLUSTER) softmax_cluster(const __grid_constant__ softmax_call p) {
-    typedef held_row<DTYPE> held_type;
-    constexpr int PER = held_type::PER, THREADS = held_type::THREADS, WORDS = held_type::WORDS;
+template <int DTYPE, int CLUSTER>
+static __global__ void __launch_bounds__(held_row<DTYPE>::THREADS, 3) NBX_CLUSTER(CLUSTER) softmax_cluster(const __grid_constant__ softmax_call p) {
+    constexpr int THREADS = held_row<DTYPE>::THREADS, LANES = held_row<DTYPE>::LANES;
     constexpr bool HALVES = DTYPE != NBX_FLOAT32;
     constexpr float LOG2E = 1.4426950408889634f;
+    extern __shared__ uint4 held[];
+    __shared__ uint64_t arrived[SLICE_PARTS];
     __shared__ float tops[CLUSTER], sums[CLUSTER];
     const int block = (int)blockIdx.x % CLUSTER, tid = (int)threadIdx.x;
-    const int vectors = (int)(p.length / EWC_LANES), share = (vectors + CLUSTER - 1) / CLUSTER, first = block * share;
-    const int end = first + share < vectors ? first + share : vectors;
-    const uint32_t nothing = DTYPE == NBX_FLOAT32 ? 0xff800000u : DTYPE == NBX_BFLOAT16 ? 0xff80ff80u : 0xfc00fc00u;  // -inf
+    const int words = (int)(p.length / LANES), share = (words + CLUSTER - 1) / CLUSTER, first = block * share;
+    const int left = words - first < share ? words - first : share, count = left > 0 ? left : 0;
     const char *x;
     char *y;
     line_place<float>(p, blockIdx.x / CLUSTER, &x, &y);
+    if (tid == 0) fetch_slice(held, arrived, (const uint4 *)x + first, count);
     cluster_arrive();
-    uint4 held[PER][WORDS];
-    float v[EWC_LANES];
+    __syncthreads();
+    float v[LANES];
     peak<float> a = {-INFINITY, 0};
+    first_over_slice<THREADS>(arrived, count, [&](int i) {
+        ewc_widen_word<DTYPE>(held[i], v);
 #pragma unroll
-    for (int k = 0; k < PER; k++) {
-        const int i = first + k * THREADS + tid;
-#pragma unroll
-        for (int w = 0; w < WORDS; w++) held[k][w] = i < end ? ((const uint4 *)x)[(int64_t)i * WORDS + w] : make_uint4(nothing, nothing, nothing, nothing);
-    }
-#pragma unroll
-    for (int k = 0; k < PER; k++) {
-        ewc_load_dense<float>(DTYPE, held[k], v);
-#pragma unroll
-        for (int j = 0; j < EWC_LANES; j++) a.top = fmaxf(a.top, v[j]);
-    }
+        for (int j = 0; j < LANES; j++) a.top = fmaxf(a.top, v[j]);
+    });
     a.top = top_of_row<float, THREADS>(a.top);
     const float base = a.top == -INFINITY ? 0.f : a.top;
+    over_slice<THREADS>(count, [&](int i) {
+        ewc_widen_word<DTYPE>(held[i], v);
 #pragma unroll
-    for (int k = 0; k < PER; k++) {
-#pragma unroll
-        for (int w = 0; w < WORDS; w++) stay_packed(held[k][w]);
-        ewc_load_dense<float>(DTYPE, held[k], v);
-#pragma unroll
-        for (int j = 0; j < EWC_LANES; j++) {
+        for (int j = 0; j < LANES; j++) {
             const float e = HALVES ? quick_exp2(fmaf(v[j], LOG2E, -base * LOG2E)) : expf(v[j] - base);
             a.sum += e;
-            if (!HALVES && !p.log) v[j] = e;
+            if (!HALVES) v[j] = e;
         }
-        if (!HALVES) ewc_store_dense<float>(NBX_FLOAT32, held[k], v);
-    }
+        if (!HALVES && !p.log) held[i] = ewc_narrow_word<DTYPE>(v);
+    });
     a.sum = sum_of_row<float, THREADS>(a.sum);
     cluster_wait();  // the others have begun, their shared memory is there
     if (tid < CLUSTER) {
@@ -273,34 +263,32 @@ template <int DTYPE, int CLUSTER> static __global__ void __launch_bounds__(512, 
     if (a.sum != a.sum) a.top = a.sum;
     const finisher<float> f(p, a);
     const float factor = HALVES ? f.last : f.last * expf(own - a.top), shift = -f.top * LOG2E;
+    uint4 *to = (uint4 *)y + first;
+    over_slice<THREADS>(count, [&](int i) {
+        ewc_widen_word<DTYPE>(held[i], v);
 #pragma unroll
-    for (int k = 0; k < PER; k++) {
-        const int i = first + k * THREADS + tid;
-        if (i >= end) continue;
-#pragma unroll
-        for (int w = 0; w < WORDS; w++) stay_packed(held[k][w]);
-        ewc_load_dense<float>(DTYPE, held[k], v);
-#pragma unroll
-        for (int j = 0; j < EWC_LANES; j++) {
+        for (int j = 0; j < LANES; j++) {
             const float e = HALVES && !p.log ? quick_exp2(fmaf(v[j], LOG2E, shift)) : v[j];
             v[j] = p.log ? f(v[j]) : f.zero ? 0.f : e * factor;
         }
-        ewc_store_dense<float>(DTYPE, y + (int64_t)i * WORDS * 16, v);
-    }
+        to[i] = ewc_narrow_word<DTYPE>(v);
+    });
 }
 
 template <int DTYPE, int CLUSTER> static bool launch_clusters(const softmax_call &p, int device, cudaStream_t stream) {
     static int room[CLUSTER_DEVICES];
+    const int64_t words = p.length / held_row<DTYPE>::LANES;
     if (p.count > INT32_MAX / CLUSTER || !clusters_known(room, device, (const void *)softmax_cluster<DTYPE, CLUSTER>)) return false;
-    softmax_cluster<DTYPE, CLUSTER><<<(unsigned)p.count * CLUSTER, 512, 0, stream>>>(p);
+    shared_limit<softmax_cluster<DTYPE, CLUSTER>>(SLICE_BYTES);
+    softmax_cluster<DTYPE, CLUSTER><<<(unsigned)p.count * CLUSTER, held_row<DTYPE>::THREADS, (size_t)((words + CLUSTER - 1) / CLUSTER) * 16, stream>>>(p);
     return true;
 }
 
 template <int DTYPE> static bool launch_cluster(const softmax_call &p, int device, cudaStream_t stream) {
-    if (p.length > held_row<DTYPE>::MOST) return false;
-    if (p.length <= held_row<DTYPE>::MOST / 4) return launch_clusters<DTYPE, 2>(p, device, stream);
-    if (p.length <= held_row<DTYPE>::MOST / 2) return launch_clusters<DTYPE, 4>(p, device, stream);
-    return launch_clusters<DTYPE, 8>(p, device, stream);
+    const int64_t slices = (p.length / held_row<DTYPE>::LANES + held_row<DTYPE>::SLICE - 1) / held_row<DTYPE>::SLICE;
+    if (slices <= 2) return launch_clusters<DTYPE, 2>(p, device, stream);
+    if (slices <= 4) return launch_clusters<DTYPE, 4>(p, device, stream);
+    return slices <= 8 && launch_clusters<DTYPE, 8>(p, device, stream);
 }
 
 static bool launch_held(const softmax_call &p, int device, cudaStream_t stream) {
