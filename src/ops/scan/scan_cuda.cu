@@ -230,8 +230,8 @@ template <typename C, int DTYPE, int WARPS> static __global__ void __launch_boun
 #pragma unroll
                 for (int k = 0; k < LANES; k++) v[k] = begin + k < end ? ewc_load<C>(in, x + (begin + k) * p.x_step) : (C)-0.0;
             }
-            if (tile + TILE < end) fetch(here, begin + TILE);
-            else if (AHEAD) fetch(after, after.start + tid * LANES);
+            if (!AHEAD || tile + TILE < end) fetch(here, begin + TILE);
+            else fetch(after, after.start + tid * LANES);
 #pragma unroll
             for (int k = 1; k < LANES; k++) v[k] = v[k - 1] + v[k];
             C before = v[LANES - 1], total;  // inclusive over the lanes, then exclusive
