@@ -1,6 +1,6 @@
 // Depthwise convolutions of one or two dims on CUDA. Filters 3, 5 and 7 wide of stride and dilation 1: a thread makes a tile of
 // results from rows of inputs in registers, each row serving every result it reaches; channels dense: a warp has the tile of 64
-// channels, else a thread that of one channel. Other filters: a thread makes OUTPUTS neighbouring results of a row and slides
+// channels, or walks down a strip of them, else a thread that of one channel. Other filters: a thread makes OUTPUTS neighbouring results of a row and slides
 // over their inputs, of one channel or, where they are dense, of CHANNELS at a time. Included by convolution_cuda.cu, whose
 // descriptions it reads.
 #ifndef NBX_OPS_DEPTHWISE_CUH
@@ -14,6 +14,7 @@ typedef struct depthwise_call {
     uint32_t pieces, rows, groups_of_channels;  // of results: pieces of a row, rows of an image
     ewc_divisor by_pieces, by_rows, by_tiles, by_filters, by_channels;
     bool slides;             // neighbouring results read neighbouring inputs
+    int strip_rows;          // results of a strip along dim 1
 } depthwise_call;
 
 template <typename E> static __device__ __forceinline__ float of_element(E x) { return (float)x; }
@@ -155,11 +156,11 @@ struct tile_place {
     int y, x;               // input position of tap 0 of the first result
     int rows, columns;
 };
-template <int ROWS> static __device__ __forceinline__ tile_place tile_of(const conv_call &p, const depthwise_call &d, uint32_t tile) {
+template <int ROWS, int WIDTH = TILE_WIDTH> static __device__ __forceinline__ tile_place tile_of(const conv_call &p, const depthwise_call &d, uint32_t tile, int rows = ROWS) {
     const uint32_t lines = ewc_quotient(tile, d.by_pieces), tx = tile - lines * d.pieces;
     const uint32_t image = ewc_quotient(lines, d.by_rows), ty = lines - image * d.rows;
     const uint32_t batch = ewc_quotient(image, p.by_count0), q0 = image - batch * (uint32_t)p.a[0].count;
-    const int q1 = (int)ty * ROWS, q2 = (int)tx * TILE_WIDTH;
+    const int q1 = (int)ty * rows, q2 = (int)tx * WIDTH;
     tile_place t;
     t.input = batch * p.in_stride[0] + q0 * p.in_stride[2];
     t.output = batch * p.out_stride[0] + q0 * p.out_stride[2] + (p.a[1].first + (int64_t)q1 * p.a[1].step) * p.out_stride[3] +
@@ -257,6 +258,89 @@ template <typename E, int TAPS> static __global__ void __launch_bounds__(256, 2)
         }
 }
 
+// Keeps a number as it is: else the compiler makes it from its 16 bits again wherever it is used.
+static __device__ __forceinline__ void stay_wide(float &x) { asm volatile("" : "+f"(x)); }
+
+// Square filters of 16-bit elements (7 x 7, 384 channels of 64 x 56 x 56 on an H200: 346 us by tiles, 288 by strips): a warp walks down a strip of 7 columns and 64 channels, and reads each of its input
+// rows once. Result row o is summed in slot o mod TAPS; input row r meets it through filter row
+// (r - o) mod TAPS, so which weights a slot takes is an address, and only the slot that is complete is chosen by a branch.
+enum { STRIP_ROWS = 7, STRIP_WIDTH = 7, STRIP_THREADS = 128, STRIPS = 2048 };
+
+template <typename E, int TAPS> static __global__ void __launch_bounds__(STRIP_THREADS, 3) depthwise_strips(const __grid_constant__ conv_call p, const __grid_constant__ depthwise_call d) {
+    constexpr int WIDTH = STRIP_WIDTH + TAPS - 1;
+    __shared__ float weights[TAPS * TAPS * PAIR_PITCH], biases[PAIR_CHANNELS];  // [tap][channel]
+    const uint32_t group = ewc_quotient(blockIdx.x, d.by_channels), first = (blockIdx.x - group * d.groups_of_channels) * PAIR_CHANNELS;
+    const int lane = (int)threadIdx.x % 32, channel = (int)first + 2 * lane;
+    for (int i = (int)threadIdx.x; i < TAPS * TAPS * PAIR_CHANNELS; i += STRIP_THREADS) {
+        const int c = i / (TAPS * TAPS), tap = i - c * (TAPS * TAPS);
+        weights[tap * PAIR_PITCH + c] = (int)first + c < d.filters ? of_element(((const E *)p.weight)[(int64_t)first * (TAPS * TAPS) + i]) : 0.f;
+    }
+    for (int c = (int)threadIdx.x; c < PAIR_CHANNELS; c += STRIP_THREADS)
+        biases[c] = p.bias && (int)first + c < d.filters ? of_element(((const E *)p.bias)[(first + c) * p.bias_stride]) : 0.f;
+    __syncthreads();
+    const uint32_t strip = group * (STRIP_THREADS / 32) + threadIdx.x / 32;
+    if (strip >= d.items || channel >= d.filters) return;
+    const tile_place t = tile_of<STRIP_ROWS, STRIP_WIDTH>(p, d, strip, d.strip_rows);
+    const int rows = t.rows < d.strip_rows ? t.rows : d.strip_rows;
+    const int64_t step = p.in_stride[4] * (int64_t)sizeof(E), line = p.in_stride[3] * (int64_t)sizeof(E), to_step = p.a[2].step * p.out_stride[4] * (int64_t)sizeof(E);
+    const char *from = p.input + (t.input + channel + t.y * p.in_stride[3] + t.x * p.in_stride[4]) * (int64_t)sizeof(E);
+    unsigned inside = 0;
+#pragma unroll
+    for (int i = 0; i < WIDTH; i++) inside |= (unsigned)((unsigned)(t.x + i) < (unsigned)p.in[2]) << i;
+    E *to = (E *)p.output + t.output + channel;
+    float sum[TAPS][STRIP_WIDTH][2];
+#pragma unroll
+    for (int s = 0; s < TAPS; s++)
+#pragma unroll
+        for (int i = 0; i < STRIP_WIDTH; i++) sum[s][i][0] = sum[s][i][1] = 0.f;
+    int turn = 0;  // r mod TAPS
+#pragma unroll 1
+    for (int r = 0; r < rows + TAPS - 1; r++) {
+        if ((unsigned)(t.y + r) < (unsigned)p.in[1]) {
+            uint32_t words[WIDTH];
+            const char *at = from + r * line;
+#pragma unroll
+            for (int i = 0; i < WIDTH; i++, at += step) words[i] = inside >> i & 1 ? *(const uint32_t *)at : 0u;
+            float v[WIDTH][2];
+#pragma unroll
+            for (int i = 0; i < WIDTH; i++) {
+                const float2 two = load_pair((const E *)&words[i]);
+                v[i][0] = two.x, v[i][1] = two.y;
+                stay_wide(v[i][0]), stay_wide(v[i][1]);
+            }
+#pragma unroll
+            for (int s = 0; s < TAPS; s++) {
+                const int tap = turn - s < 0 ? turn - s + TAPS : turn - s;
+                if ((unsigned)(r - tap) >= (unsigned)rows) continue;
+                const float *w = &weights[tap * TAPS * PAIR_PITCH + 2 * lane];
+                float2 two[TAPS];
+#pragma unroll
+                for (int j = 0; j < TAPS; j++) two[j] = *(const float2 *)(w + j * PAIR_PITCH);
+#pragma unroll
+                for (int j = 0; j < TAPS; j++)
+#pragma unroll
+                    for (int i = 0; i < STRIP_WIDTH; i++) {
+                        sum[s][i][0] = fmaf(two[j].x, v[i + j][0], sum[s][i][0]);
+                        sum[s][i][1] = fmaf(two[j].y, v[i + j][1], sum[s][i][1]);
+                    }
+            }
+        }
+        turn = turn + 1 == TAPS ? 0 : turn + 1;
+        if (r < TAPS - 1) continue;
+        const float2 bias = *(const float2 *)&biases[2 * lane];
+        char *at = (char *)(to + (r - (TAPS - 1)) * p.a[1].step * p.out_stride[3]);
+#pragma unroll
+        for (int s = 0; s < TAPS; s++) {
+            if (turn != s) continue;
+#pragma unroll
+            for (int i = 0; i < STRIP_WIDTH; i++, at += to_step) {
+                if (i < t.columns) store_pair((E *)at, sum[s][i][0] + bias.x, sum[s][i][1] + bias.y);
+                sum[s][i][0] = sum[s][i][1] = 0.f;
+            }
+        }
+    }
+}
+
 template <typename E, int TAPS> static __global__ void __launch_bounds__(128) depthwise_singles(const __grid_constant__ conv_call p, const __grid_constant__ depthwise_call d) {
     const int64_t item = (int64_t)blockIdx.x * 128 + threadIdx.x;
     if (item >= d.items) return;
@@ -279,10 +363,21 @@ template <typename E, int TAPS> static __global__ void __launch_bounds__(128) de
             if (row < t.rows && i < t.columns) to[row * p.a[1].step * p.out_stride[3] + i * p.a[2].step * p.out_stride[4]] = (E)(sum[row][i][0] + bias);
 }
 
+// As long as there are strips enough: input rows beside a strip are read again, and its ends take fewer filter rows.
+static int strip_rows_of(const conv_call &p, int64_t images, int filters) {
+    const int64_t others = images * ((p.a[2].count + STRIP_WIDTH - 1) / STRIP_WIDTH) * ((filters + PAIR_CHANNELS - 1) / PAIR_CHANNELS);
+    int rows = p.a[1].count;
+    while (rows > STRIP_ROWS && others * ((p.a[1].count + rows - 1) / rows) < STRIPS) rows = (rows + 1) / 2;
+    return rows;
+}
+
 template <typename E, int TAPS> static bool launch_tiles(const conv_call &p, depthwise_call d, int64_t images, bool pairs, cudaStream_t stream) {
-    const int rows = pairs ? PAIR_ROWS : SINGLE_ROWS;
-    d.pieces = (uint32_t)((p.a[2].count + TILE_WIDTH - 1) / TILE_WIDTH), d.rows = (uint32_t)((p.a[1].count + rows - 1) / rows);
+    const bool strips = pairs && sizeof(E) == 2 && p.a[1].taps == TAPS && p.a[1].count > PAIR_ROWS;
+    const int rows = strips ? strip_rows_of(p, images, d.filters) : pairs ? PAIR_ROWS : SINGLE_ROWS, together = strips ? STRIP_THREADS / 32 : 8;
+    const int width = strips ? STRIP_WIDTH : TILE_WIDTH;
+    d.pieces = (uint32_t)((p.a[2].count + width - 1) / width), d.rows = (uint32_t)((p.a[1].count + rows - 1) / rows);
     d.by_pieces = ewc_divisor_of(d.pieces), d.by_rows = ewc_divisor_of(d.rows), d.by_tiles = ewc_divisor_of((int64_t)d.pieces * d.rows);
+    d.strip_rows = rows;
     d.items = images * d.pieces * d.rows * (pairs ? 1 : d.filters);
     if (!pairs) {
         if (d.items >= (int64_t)1 << 31) return false;
@@ -291,8 +386,13 @@ template <typename E, int TAPS> static bool launch_tiles(const conv_call &p, dep
     }
     d.groups_of_channels = (uint32_t)((d.filters + PAIR_CHANNELS - 1) / PAIR_CHANNELS);
     d.by_channels = ewc_divisor_of(d.groups_of_channels);
-    const int64_t blocks = (d.items + 7) / 8 * d.groups_of_channels;
+    const int64_t blocks = (d.items + together - 1) / together * d.groups_of_channels;
     if (d.items >= (int64_t)1 << 31 || blocks >= (int64_t)1 << 31) return false;
+    if constexpr (sizeof(E) == 2)
+        if (strips) {
+            depthwise_strips<E, TAPS><<<(unsigned)blocks, STRIP_THREADS, 0, stream>>>(p, d);
+            return true;
+        }
     depthwise_pairs<E, TAPS><<<(unsigned)blocks, 256, (size_t)p.inner * PAIR_PITCH * sizeof(float), stream>>>(p, d);
     return true;
 }
