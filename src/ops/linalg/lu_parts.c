@@ -45,7 +45,9 @@ static nbx_status infer_unpack(nbx_op_call *c) {
     status = part_out(c, 0, dtype, job, order, job->m, job->m);
     if (status == NBX_OK) status = part_out(c, 1, dtype, job, factors, job->m, least(job));
     if (status == NBX_OK) status = part_out(c, 2, dtype, job, factors, least(job), job->n);
-    return status == NBX_OK ? linalg_ready(c, job) : status;
+    if (status == NBX_OK) status = linalg_ready(c, job);
+    if (c->device.type != NBX_CPU) c->scratch_bytes = (size_t)(job->count * job->m) * sizeof(int);  // an order for each matrix
+    return status;
 }
 
 static void one_at(const linalg_job *job, char *at) { element_set_double(linalg_dtype(job), at, 1); }
