@@ -7,11 +7,9 @@
 
 #include "cpu/gemm.h"
 #include "ops/linalg/linalg.h"
+#include "ops/linalg/matrix_exp.h"
 #include "ops/shape/element.h"
 #include "ops/shape/move.h"
-
-static const struct { int q, r; } degrees[] = {{1, 1}, {2, 1}, {2, 2}, {3, 2}, {3, 3}, {4, 3}, {4, 4}, {5, 4}};
-enum { MOST_POWERS = 5, BUFFERS = MOST_POWERS + 2 };  // A ... A^5, and two that products alternate between
 
 typedef struct exp_job {
     nbx_dtype dtype;         // of the computation
@@ -55,35 +53,28 @@ static void add_scaled(const exp_job *job, char *to, const char *from, double fa
     }
 }
 
-static double factorial(int n) { return n < 2 ? 1 : n * factorial(n - 1); }
-
 // The degree for a norm; *halvings: how often A is halved first.
 static int choose(nbx_dtype dtype, double norm, int *halvings) {
-    const double unit = nbx_dtype_to_real(dtype) == NBX_FLOAT32 ? 0x1p-25 : 0x1p-54;
-    const int count = (int)(sizeof degrees / sizeof *degrees), last = nbx_dtype_to_real(dtype) == NBX_FLOAT32 ? count - 3 : count - 1;
-    double reach = 0;
+    const int last = nbx_exp_degree_count(dtype) - 1;
     *halvings = 0;
-    for (int i = 0; i <= last; i++) {
-        const int m = degrees[i].q * degrees[i].r;
-        reach = pow(unit * factorial(m + 1), 1.0 / m);
-        if (norm <= reach) return i;
-    }
-    *halvings = (int)ceil(log2(norm / reach));
+    for (int i = 0; i <= last; i++)
+        if (norm <= nbx_exp_reach(dtype, i)) return i;
+    *halvings = (int)ceil(log2(norm / nbx_exp_reach(dtype, last)));
     return last;
 }
 
 static void multiply(const exp_work *w, const char *a, const char *b, char *c) {
     const nbx_gemm g = product_of(w->job, a, b, c);
-    char *scratch = w->buffers + w->job->bytes * BUFFERS;
+    char *scratch = w->buffers + w->job->bytes * NBX_EXP_BUFFERS;
     nbx_gemm_run(&g, w->wide ? w->call->pool : NULL, scratch);
 }
 
 // exp of the matrix in buffer 0; returns the buffer that holds it.
 static char *exp_of(const exp_work *w, double norm) {
     const exp_job *job = w->job;
-    char *power[MOST_POWERS + 1], *sum = w->buffers + job->bytes * MOST_POWERS, *next = sum + job->bytes;
+    char *power[NBX_EXP_POWERS + 1], *sum = w->buffers + job->bytes * NBX_EXP_POWERS, *next = sum + job->bytes;
     int halvings;
-    const int at = choose(job->dtype, norm, &halvings), q = degrees[at].q, r = degrees[at].r;
+    const int at = choose(job->dtype, norm, &halvings), q = nbx_exp_degrees[at].q, r = nbx_exp_degrees[at].r;
     for (int i = 1; i <= q; i++) power[i] = w->buffers + (i - 1) * job->bytes;
     if (halvings) {
         memset(next, 0, (size_t)job->bytes);
@@ -92,15 +83,15 @@ static char *exp_of(const exp_work *w, double norm) {
     }
     for (int i = 2; i <= q; i++) multiply(w, power[i - 1], power[1], power[i]);
     memset(sum, 0, (size_t)job->bytes);
-    add_scaled(job, sum, power[q], 1 / factorial(q * r));
+    add_scaled(job, sum, power[q], 1 / nbx_exp_factorial(q * r));
     for (int block = r - 1; block >= 0; block--) {
         if (block < r - 1) {
             multiply(w, sum, power[q], next);
             char *held = sum;
             sum = next, next = held;
         }
-        for (int i = q - 1; i >= 1; i--) add_scaled(job, sum, power[i], 1 / factorial(block * q + i));
-        add_scaled(job, sum, NULL, 1 / factorial(block * q));
+        for (int i = q - 1; i >= 1; i--) add_scaled(job, sum, power[i], 1 / nbx_exp_factorial(block * q + i));
+        add_scaled(job, sum, NULL, 1 / nbx_exp_factorial(block * q));
     }
     for (int i = 0; i < halvings; i++) {
         multiply(w, sum, sum, next);
@@ -136,7 +127,7 @@ static void exp_one(const exp_work *w, int64_t index) {
 
 static void walk(void *arg, int64_t begin, int64_t end, int thread) {
     exp_work w = *(const exp_work *)arg;
-    w.buffers += (size_t)thread * ((size_t)w.job->bytes * BUFFERS + w.job->gemm_bytes);
+    w.buffers += (size_t)thread * ((size_t)w.job->bytes * NBX_EXP_BUFFERS + w.job->gemm_bytes);
     for (int64_t i = begin; i < end; i++) exp_one(&w, i);
 }
 
@@ -165,7 +156,8 @@ static nbx_status infer_matrix_exp(nbx_op_call *c) {
     const bool wide = job->count < c->ctx->threads;
     const nbx_gemm g = product_of(job, NULL, NULL, NULL);
     job->gemm_bytes = (nbx_gemm_scratch_bytes(&g, wide ? c->ctx->threads : 1) + 63) & ~(size_t)63;
-    c->scratch_bytes = ((size_t)job->bytes * BUFFERS + job->gemm_bytes) * (size_t)(wide ? 1 : c->ctx->threads);
+    c->scratch_bytes = ((size_t)job->bytes * NBX_EXP_BUFFERS + job->gemm_bytes) * (size_t)(wide ? 1 : c->ctx->threads);
+    if (c->device.type != NBX_CPU) c->scratch_bytes = nbx_exp_device_bytes(job->count, job->n, job->dtype);
     return NBX_OK;
 }
 
