@@ -498,8 +498,9 @@ static __global__ void __launch_bounds__(CLUSTER == 1 ? 512 : 256, CLUSTER == 1 
     for (uint32_t k = tid; k < AFFINES && channel + k < p.group_channels; k += THREADS)
         scales[k] = (float)read(p.weight, channels + channel + k, 1), shifts[k] = (float)read(p.bias, channels + channel + k, 0);
     __syncthreads();
-    float v[LANES], sum = 0, square = 0;
+    float sum = 0, square = 0;
     first_over_slice<THREADS>(arrived, count, [&](int i) {
+        float v[LANES];
         ewc_widen_word<DTYPE>(held[i], v);
 #pragma unroll
         for (int j = 0; j < LANES; j++) sum += v[j];
@@ -507,6 +508,7 @@ static __global__ void __launch_bounds__(CLUSTER == 1 ? 512 : 256, CLUSTER == 1 
     sum = sum_over<float, THREADS>(sum);
     float mean = count ? sum / ((float)count * LANES) : 0;
     over_slice<THREADS>(count, [&](int i) {
+        float v[LANES];
         ewc_widen_word<DTYPE>(held[i], v);
 #pragma unroll
         for (int j = 0; j < LANES; j++) square += (v[j] - mean) * (v[j] - mean);
@@ -531,14 +533,25 @@ static __global__ void __launch_bounds__(CLUSTER == 1 ? 512 : 256, CLUSTER == 1 
     const float rstd = 1 / sqrtf(square / ((float)words * LANES) + p.eps);
     if (block == 0 && tid == 0) write_moments(p, group, mean, rstd);
     uint4 *y = (uint4 *)p.y + start;
-    over_slice<THREADS>(count, [&](int i) {
-        const uint32_t at = ewc_quotient((uint32_t)(first + i), p.by_area), k = at - channel;
-        const float scale = rstd * (k < AFFINES ? scales[k] : (float)read(p.weight, channels + at, 1)), shift = k < AFFINES ? shifts[k] : (float)read(p.bias, channels + at, 0);
+    const auto put = [&](int i, float scale, float shift) {
+        float v[LANES];
         ewc_widen_word<DTYPE>(held[i], v);
 #pragma unroll
-        for (int j = 0; j < LANES; j++) v[j] = fmaf(v[j] - mean, scale, shift);
+        for (int j = 0; j < LANES; j++) v[j] = fmaf(v[j] - mean, rstd * scale, shift);
         y[i] = ewc_narrow_word<DTYPE>(v);
-    });
+    };
+    // A loop without a branch: then several words are under way.
+    const uint32_t last = ewc_quotient((uint32_t)(first + (count ? count - 1 : 0)), p.by_area);
+    if (last - channel < AFFINES)
+        over_slice<THREADS>(count, [&](int i) {
+            const uint32_t k = ewc_quotient((uint32_t)(first + i), p.by_area) - channel;
+            put(i, scales[k], shifts[k]);
+        });
+    else
+        over_slice<THREADS>(count, [&](int i) {
+            const uint32_t at = channels + ewc_quotient((uint32_t)(first + i), p.by_area);
+            put(i, (float)read(p.weight, at, 1), (float)read(p.bias, at, 0));
+        });
 }
 
 template <int DTYPE, int CLUSTER> static bool launch_slices(held_groups p, int64_t area, int device, cudaStream_t stream) {

@@ -227,25 +227,30 @@ static __global__ void __launch_bounds__(held_row<DTYPE>::THREADS, 3) NBX_CLUSTE
     if (tid == 0) fetch_slice(held, arrived, (const uint4 *)x + first, count);
     cluster_arrive();
     __syncthreads();
-    float v[LANES];
     peak<float> a = {-INFINITY, 0};
     first_over_slice<THREADS>(arrived, count, [&](int i) {
+        float v[LANES];
         ewc_widen_word<DTYPE>(held[i], v);
 #pragma unroll
         for (int j = 0; j < LANES; j++) a.top = fmaxf(a.top, v[j]);
     });
     a.top = top_of_row<float, THREADS>(a.top);
     const float base = a.top == -INFINITY ? 0.f : a.top;
-    over_slice<THREADS>(count, [&](int i) {
-        ewc_widen_word<DTYPE>(held[i], v);
+    // Loops without a branch: then several words are under way.
+    const auto add_exponentials = [&](auto keep) {
+        over_slice<THREADS>(count, [&](int i) {
+            float v[LANES];
+            ewc_widen_word<DTYPE>(held[i], v);
 #pragma unroll
-        for (int j = 0; j < LANES; j++) {
-            const float e = HALVES ? quick_exp2(fmaf(v[j], LOG2E, -base * LOG2E)) : expf(v[j] - base);
-            a.sum += e;
-            if (!HALVES) v[j] = e;
-        }
-        if (!HALVES && !p.log) held[i] = ewc_narrow_word<DTYPE>(v);
-    });
+            for (int j = 0; j < LANES; j++) {
+                v[j] = HALVES ? quick_exp2(fmaf(v[j], LOG2E, -base * LOG2E)) : expf(v[j] - base);
+                a.sum += v[j];
+            }
+            if (keep.value) held[i] = ewc_narrow_word<DTYPE>(v);
+        });
+    };
+    if (HALVES || p.log) add_exponentials(std::false_type());
+    else add_exponentials(std::true_type());
     a.sum = sum_of_row<float, THREADS>(a.sum);
     cluster_wait();  // the others have begun, their shared memory is there
     if (tid < CLUSTER) {
@@ -262,23 +267,30 @@ static __global__ void __launch_bounds__(held_row<DTYPE>::THREADS, 3) NBX_CLUSTE
     for (int b = 0; b < CLUSTER; b++) a.sum += tops[b] == -INFINITY ? sums[b] : sums[b] * expf(tops[b] - a.top);
     if (a.sum != a.sum) a.top = a.sum;
     const finisher<float> f(p, a);
-    const float factor = HALVES ? f.last : f.last * expf(own - a.top), shift = -f.top * LOG2E;
+    const float factor = f.zero ? 0.f : HALVES ? f.last : f.last * expf(own - a.top), shift = f.zero ? 0.f : -f.top * LOG2E;
     uint4 *to = (uint4 *)y + first;
-    over_slice<THREADS>(count, [&](int i) {
-        ewc_widen_word<DTYPE>(held[i], v);
+    if (p.log)
+        over_slice<THREADS>(count, [&](int i) {
+            float v[LANES];
+            ewc_widen_word<DTYPE>(held[i], v);
 #pragma unroll
-        for (int j = 0; j < LANES; j++) {
-            const float e = HALVES && !p.log ? quick_exp2(fmaf(v[j], LOG2E, shift)) : v[j];
-            v[j] = p.log ? f(v[j]) : f.zero ? 0.f : e * factor;
-        }
-        to[i] = ewc_narrow_word<DTYPE>(v);
-    });
+            for (int j = 0; j < LANES; j++) v[j] = f.zero ? 0.f : (v[j] - f.top) - f.last;
+            to[i] = ewc_narrow_word<DTYPE>(v);
+        });
+    else
+        over_slice<THREADS>(count, [&](int i) {
+            float v[LANES];
+            ewc_widen_word<DTYPE>(held[i], v);
+#pragma unroll
+            for (int j = 0; j < LANES; j++) v[j] = (HALVES ? quick_exp2(fmaf(v[j], LOG2E, shift)) : v[j]) * factor;
+            to[i] = ewc_narrow_word<DTYPE>(v);
+        });
 }
 
 template <int DTYPE, int CLUSTER> static bool launch_clusters(const softmax_call &p, int device, cudaStream_t stream) {
     static int room[CLUSTER_DEVICES];
     const int64_t words = p.length / held_row<DTYPE>::LANES;
-    if (p.count > INT32_MAX / CLUSTER || !clusters_known(room, device, (const void *)softmax_cluster<DTYPE, CLUSTER>)) return false;
+    if (p.count > INT32_MAX / CLUSTER || !clusters_known(room, device, (const void *)softmax_cluster<DTYPE, CLUSTER == 1 ? 2 : CLUSTER>)) return false;
     shared_limit<softmax_cluster<DTYPE, CLUSTER>>(SLICE_BYTES);
     softmax_cluster<DTYPE, CLUSTER><<<(unsigned)p.count * CLUSTER, held_row<DTYPE>::THREADS, (size_t)((words + CLUSTER - 1) / CLUSTER) * 16, stream>>>(p);
     return true;
@@ -286,6 +298,7 @@ template <int DTYPE, int CLUSTER> static bool launch_clusters(const softmax_call
 
 template <int DTYPE> static bool launch_cluster(const softmax_call &p, int device, cudaStream_t stream) {
     const int64_t slices = (p.length / held_row<DTYPE>::LANES + held_row<DTYPE>::SLICE - 1) / held_row<DTYPE>::SLICE;
+    if (slices <= 1) return launch_clusters<DTYPE, 1>(p, device, stream);
     if (slices <= 2) return launch_clusters<DTYPE, 2>(p, device, stream);
     if (slices <= 4) return launch_clusters<DTYPE, 4>(p, device, stream);
     return slices <= 8 && launch_clusters<DTYPE, 8>(p, device, stream);
