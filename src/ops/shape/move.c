@@ -39,9 +39,17 @@ INLINE void reversed(size_t width, int64_t count, char *to, const char *from) {
     else strided(width, count, to, (int64_t)width, from, -(int64_t)width);
 }
 
+// memcpy leaves runs of 4 KB and more to the processor (rep movs), which on a Zen 3 core takes ten times as long where source and target
+// lie a little off each other in their pages (roll of 1024 x 1024 floats by 5: 1460 us, 148 so); pieces are moved by vectors.
+static void copy_run(char *to, const char *from, size_t bytes) {
+    enum { PIECE = 2048, LARGE = 1 << 16 };
+    const size_t piece = bytes < LARGE ? PIECE : bytes;
+    for (size_t i = 0; i < bytes; i += piece) memcpy(to + i, from + i, bytes - i < piece ? bytes - i : piece);
+}
+
 INLINE void run_of(size_t width, int64_t count, char *to, int64_t to_stride, const char *from, int64_t from_stride) {
     const int64_t w = (int64_t)width;
-    if (to_stride == w && from_stride == w) memcpy(to, from, (size_t)count * width);
+    if (to_stride == w && from_stride == w) copy_run(to, from, (size_t)count * width);
     else if (to_stride == w && from_stride == 0) strided(width, count, to, w, from, 0);
     else if (to_stride == w && from_stride == -w) reversed(width, count, to, from);
     else if (to_stride == w) strided(width, count, to, w, from, from_stride);
