@@ -374,7 +374,7 @@ static int strip_rows_of(const conv_call &p, int64_t images, int filters) {
 template <typename E, int TAPS> static bool launch_tiles(const conv_call &p, depthwise_call d, int64_t images, bool pairs, cudaStream_t stream) {
     const bool strips = pairs && sizeof(E) == 2 && p.a[1].taps == TAPS && p.a[1].count > PAIR_ROWS;
     const int rows = strips ? strip_rows_of(p, images, d.filters) : pairs ? PAIR_ROWS : SINGLE_ROWS, together = strips ? STRIP_THREADS / 32 : 8;
-    const int width = strips ? STRIP_WIDTH : TILE_WIDTH;
+    const int width = strips ? (int)STRIP_WIDTH : (int)TILE_WIDTH;
     d.pieces = (uint32_t)((p.a[2].count + width - 1) / width), d.rows = (uint32_t)((p.a[1].count + rows - 1) / rows);
     d.by_pieces = ewc_divisor_of(d.pieces), d.by_rows = ewc_divisor_of(d.rows), d.by_tiles = ewc_divisor_of((int64_t)d.pieces * d.rows);
     d.strip_rows = rows;
