@@ -146,6 +146,8 @@ def recurrent(full):
 
 
 def matmul(full):
+    for eps in (-1e-3, NAN):
+        yield c("cosine_similarity", make(3, 4), make(3, 4), 1, eps, opt=ERROR)
     yield c("_int_mm", make(17, 8, dtype=I8).t(), make(17, 4, dtype=I8))
     yield c("_int_mm", make(3, 4, dtype=U8), make(4, 5, dtype=I8), opt=ERROR)
     yield c("_int_mm.out", make(3, 4, dtype=I8), make(4, 5, dtype=I8), out=torch.zeros(3, 5, dtype=I32))

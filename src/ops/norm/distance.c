@@ -68,6 +68,7 @@ static nbx_status compose_cosine(nbx_op_call *c) {
     nbx_context *ctx = c->ctx;
     const nbx_tensor *x[2] = {arg_tensor(c, 0), arg_tensor(c, 1)};
     const int64_t dim = arg_int(c, 2);
+    if (!(arg_float(c, 3) >= 0)) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "eps %g is negative or no number", arg_float(c, 3));
     nbx_promotion promotion;
     nbx_promotion_start(&promotion);
     nbx_promotion_tensor(&promotion, x[0]);
