@@ -5,7 +5,7 @@
 #include "ops/elementwise/engine.cuh"
 #include "ops/matmul/scaled.h"
 
-typedef mma_narrow Tile;
+typedef mma_tile<128, 64, 64, 3, 2, 2, 2> Tile;  // two sets of sums a thread leave registers for two blocks
 
 // A matrix: m or n lines along k.
 typedef struct lines_of {
@@ -33,7 +33,7 @@ static __device__ __forceinline__ float number_of(const scale_of &s, int64_t i) 
 
 struct scaled_store {
     const scaled_call &p;
-    __device__ __forceinline__ void one(int row, int col, float v) const {
+    __device__ __noinline__ void one(int row, int col, float v) const {  // one copy: dtypes are chosen here
         if (row >= p.a.count || col >= p.b.count) return;
         float y = v * number_of(p.scale_a, row) * number_of(p.scale_b, col);
         if (p.bias.data) y += number_of(p.bias, col);
