@@ -192,7 +192,7 @@ template <typename C, int DTYPE, int WARPS> static __global__ void __launch_boun
         int64_t start, end;
     };
     const auto place_of = [&](int64_t unit, place *u) {
-        if (unit >= p.count * p.pieces) return void(u->start = u->end = 0);
+        if (AHEAD && unit >= p.count * p.pieces) return void(u->start = u->end = 0);
         const int64_t line = p.pieces == 1 ? unit : unit / p.pieces;
         int64_t *index;
         u->start = (unit - line * p.pieces) * p.piece;
