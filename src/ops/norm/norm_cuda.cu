@@ -560,7 +560,7 @@ template <int DTYPE, int CLUSTER> static bool launch_slices(held_groups p, int64
     if (!clusters_known(room, device, (const void *)normalize_slices<DTYPE, CLUSTER == 1 ? 4 : CLUSTER>)) return false;
     const int words = p.vectors * (EWC_LANES / LANES);
     p.by_area = ewc_divisor_of(area / LANES);
-    shared_limit<normalize_slices<DTYPE, CLUSTER>>(CLUSTER == 1 ? BLOCK_BYTES : SLICE_BYTES);
+    shared_limit<normalize_slices<DTYPE, CLUSTER>>(CLUSTER == 1 ? (int)BLOCK_BYTES : (int)SLICE_BYTES);
     normalize_slices<DTYPE, CLUSTER><<<(unsigned)p.count * CLUSTER, CLUSTER == 1 ? 512 : 256, (size_t)((words + CLUSTER - 1) / CLUSTER) * 16, stream>>>(p);
     return true;
 }
