@@ -83,6 +83,14 @@ static nbx_status describe(nbx_op_call *c, nbx_dtype dtype, int rank, const int6
     return NBX_OK;
 }
 
+// Kernels read self in the dtype of the result: self is cast to it, a half one where out_dtype is float32, say.
+static nbx_status self_as(nbx_op_call *c, const product_form *f, nbx_dtype dtype) {
+    const nbx_tensor *self = arg_tensor(c, f->self);
+    if ((nbx_dtype)self->dtype == dtype) return NBX_OK;
+    c->args[f->self] = T(do_cast(c->ctx, self, dtype));
+    return arg_tensor(c, f->self) ? NBX_OK : c->ctx->status;
+}
+
 static nbx_status finish(nbx_op_call *c, const product_form *f, int rank, const int64_t *shape) {
     const nbx_tensor *a = arg_tensor(c, f->a);
     const nbx_dtype asked = f->out_dtype >= 0 ? arg_dtype(c, f->out_dtype) : NBX_DTYPE_NONE;
@@ -91,6 +99,7 @@ static nbx_status finish(nbx_op_call *c, const product_form *f, int rank, const 
         return nbx_call_fail(c, NBX_ERROR_DTYPE, "out_dtype must be %s, or float32 over half matrices",
                              nbx_dtype_name((nbx_dtype)a->dtype));
     nbx_status status = check_self(c, f, rank, shape);
+    if (!status && f->self >= 0 && asked != NBX_DTYPE_NONE) status = self_as(c, f, dtype);
     if (!status) status = check_factor(c, f->alpha, (nbx_dtype)a->dtype);
     if (!status) status = check_factor(c, f->beta, (nbx_dtype)a->dtype);
     return status ? status : describe(c, dtype, rank, shape);
@@ -104,8 +113,7 @@ static nbx_status cast_self(nbx_op_call *c, const product_form *f) {
     const nbx_status status = nbx_call_need_target(c, 0, dtype);
     if (status) return status;
     if (arg_tensor(c, f->a)->numel == 0 && !nbx_can_cast((nbx_dtype)self->dtype, dtype)) return NBX_OK;  // there it multiplies: check_dtypes refuses
-    c->args[f->self] = T(do_cast(c->ctx, self, dtype));
-    return arg_tensor(c, f->self) ? NBX_OK : c->ctx->status;
+    return self_as(c, f, dtype);
 }
 
 static nbx_status infer_fixed(nbx_op_call *c) {
