@@ -160,7 +160,8 @@ static nbx_status unfold(nbx_op_call *c) {
     const int64_t stride = x->rank == 0 ? 1 : x->stride[d];
     if (x->rank > 0) {
         g.shape[d] = (whole - size) / step + 1;
-        g.stride[d] = stride * step;
+        g.stride[d] = (int64_t)((uint64_t)stride * (uint64_t)step);  // wraps as ATen's does; there is one window then
+        if (g.stride[d] < 0) return nbx_call_fail(c, NBX_ERROR_ARGUMENT, "step %lld: the stride would be negative", (long long)step);
     }
     nbx_geometry_insert(&g, g.rank, size, stride);
     return nbx_geometry_out(c, 0, x, &g);
