@@ -127,7 +127,8 @@ static nbx_status edge_infer(nbx_op_call *c) {
         if (e->mode == PAD_REFLECT && (pad[2 * i] >= self->shape[d] || pad[2 * i + 1] >= self->shape[d]))
             return nbx_call_fail(c, NBX_ERROR_SHAPE, "padding %lld and %lld must be less than the size %lld of dim %d", (long long)pad[2 * i],
                                  (long long)pad[2 * i + 1], (long long)self->shape[d], d);
-        positions += shape[d];
+        if (__builtin_add_overflow(positions, shape[d], &positions) || positions > INT64_MAX / (int64_t)sizeof(int64_t))
+            return nbx_call_fail(c, NBX_ERROR_SHAPE, "sizes overflow");
     }
     if (positions == 0) return nbx_call_fail(c, NBX_ERROR_SHAPE, "all padded dims of the result are empty");
     c->scratch_bytes = sizeof(int64_t) * (size_t)positions;
