@@ -30,6 +30,8 @@ static nbx_status infer_native(nbx_op_call *c) {
     if (!job) return nbx_last_status(c->ctx);
     *job = (group_norm_job){arg_float(c, 7), batch, channels, area, groups};
     const int64_t shape[2] = {batch, groups};
+    if (nbx_shape_numel(2, shape) < 0 || nbx_shape_numel(2, shape) > INT64_MAX / 64)  // without channels any number of groups divides them
+        return nbx_call_fail(c, NBX_ERROR_SHAPE, "%lld groups are too many", (long long)groups);
     // moments [batch, groups] twice, mean and scale [batch, channels], weight and shift [channels], and a reduction's pieces
     c->scratch_bytes = (size_t)(2 * batch * groups + 2 * batch * channels + 2 * channels) * 8 +
                        (c->device.type == NBX_CPU ? reduce_cpu_bound() : reduce_device_bound(batch * groups));
