@@ -17,53 +17,40 @@ static bool equal_elements(nbx_dtype d, const char *a, const char *b, int64_t co
     return equal_run(d, a, b, count);
 }
 
-// -1, 0, 1: lexicographic order of two slices. NaN is neither less nor greater.
-#define COMPARE(name, type, width, element)                                                                            \
-    static int compare_##name(const char *a, const char *b, int64_t count) {                                           \
-        for (int64_t i = 0; i < count * (width); i += (width)) {                                                       \
-            const type x = element(a + i), y = element(b + i);                                                         \
-            if (x < y) return -1;                                                                                      \
-            if (x > y) return 1;                                                                                       \
-        }                                                                                                              \
-        return 0;                                                                                                      \
-    }
-static float half_at(const char *p) { return element_float(NBX_FLOAT16, p); }
-static float bfloat16_at(const char *p) { return element_float(NBX_BFLOAT16, p); }
-COMPARE(u8, uint8_t, 1, element_get_u8)
-COMPARE(i8, int8_t, 1, element_get_i8)
-COMPARE(i16, int16_t, 2, element_get_i16)
-COMPARE(u16, uint16_t, 2, element_get_u16)
-COMPARE(i32, int32_t, 4, element_get_i32)
-COMPARE(u32, uint32_t, 4, element_get_u32)
-COMPARE(i64, int64_t, 8, element_get_i64)
-COMPARE(u64, uint64_t, 8, element_get_u64)
-COMPARE(f16, float, 2, half_at)
-COMPARE(bf16, float, 2, bfloat16_at)
-COMPARE(f32, float, 4, element_get_f32)
-COMPARE(f64, double, 8, element_get_f64)
-
-static int compare_slices(nbx_dtype d, const char *a, const char *b, int64_t count) {
-    switch (d) {
-    case NBX_BOOL:
-    case NBX_UINT8: return compare_u8(a, b, count);
-    case NBX_INT8: return compare_i8(a, b, count);
-    case NBX_INT16: return compare_i16(a, b, count);
-    case NBX_UINT16: return compare_u16(a, b, count);
-    case NBX_INT32: return compare_i32(a, b, count);
-    case NBX_UINT32: return compare_u32(a, b, count);
-    case NBX_INT64: return compare_i64(a, b, count);
-    case NBX_UINT64: return compare_u64(a, b, count);
-    case NBX_FLOAT16: return compare_f16(a, b, count);
-    case NBX_BFLOAT16: return compare_bf16(a, b, count);
-    case NBX_FLOAT32: return compare_f32(a, b, count);
-    case NBX_FLOAT64: return compare_f64(a, b, count);
-    default:
-        for (int64_t i = 0; i < count; i++) {  // float8
-            const float x = element_float(d, a + i), y = element_float(d, b + i);
+// -1, 0, 1: lexicographic order of two slices. NaN is neither less nor greater. With a constant dtype: one loop of its own.
+ELEMENT_INLINE int compare_run(nbx_dtype d, const char *a, const char *b, int64_t count) {
+    const int64_t size = (int64_t)nbx_dtype_size(d);
+    for (int64_t i = 0; i < count * size; i += size) {
+        if (nbx_dtype_is_integral(d, true)) {
+            const int64_t x = element_int(d, a + i), y = element_int(d, b + i);
+            if (x != y) return (d == NBX_UINT64 ? (uint64_t)x < (uint64_t)y : x < y) ? -1 : 1;
+        } else {
+            const double x = element_double(d, a + i), y = element_double(d, b + i);
             if (x < y) return -1;
             if (x > y) return 1;
         }
-        return 0;
+    }
+    return 0;
+}
+
+static int compare_slices(nbx_dtype d, const char *a, const char *b, int64_t count) {
+    switch (d) {
+#define COMPARE(D) case D: return compare_run(D, a, b, count);
+    COMPARE(NBX_BOOL)
+    COMPARE(NBX_UINT8)
+    COMPARE(NBX_INT8)
+    COMPARE(NBX_INT16)
+    COMPARE(NBX_UINT16)
+    COMPARE(NBX_INT32)
+    COMPARE(NBX_UINT32)
+    COMPARE(NBX_INT64)
+    COMPARE(NBX_UINT64)
+    COMPARE(NBX_FLOAT16)
+    COMPARE(NBX_BFLOAT16)
+    COMPARE(NBX_FLOAT32)
+    COMPARE(NBX_FLOAT64)
+#undef COMPARE
+    default: return compare_run(d, a, b, count);  // float8
     }
 }
 
